@@ -1,0 +1,1 @@
+"""Clients for Messages-API servers and for the OpenAI API."""

@@ -1,0 +1,217 @@
+"""Judge: the levels I-III by a rubric text per level, J_judge in [0, 5] (Eq. 3's second term).
+
+The candidate's text is data: it stands between marks it cannot forge, and the rubric says so. A reply
+without a readable verdict is asked for once more, then recorded as unscored with its reason.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from h2htalk_metric.aggregate import JUDGED
+
+from .backends.base import Sampling
+from .client import Client, FailedError
+from .data import Dataset
+from .errors import StoreError
+from .models import Connected, redact
+from .progress import Progress
+from .provenance import environment, now
+from .run import Counts, each, error_row, served
+from .store import ERRORS, GENERATIONS, JUDGE_MANIFEST, JUDGMENTS, RunFolder, read_rows, write_json
+from .thinking import strip
+from .verdict import Verdict, parse
+
+RUBRICS: Final = Path(__file__).parent / "rubrics"
+SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "reason": {"type": "string"},
+        "score": {"type": "number", "minimum": 0, "maximum": 5},
+    },
+    "required": ["reason", "score"],
+    "additionalProperties": False,
+}
+AGAIN: Final = 'Reply with the JSON object alone: {"reason": "<one sentence>", "score": <number from 0 to 5>}'
+# Generous: a judge that thinks first must not run out before its verdict.
+SAMPLING: Final = Sampling(max_new_tokens=1024)
+
+
+@dataclass(frozen=True)
+class Rubrics:
+    """Rubric text by config and a digest over all of them."""
+
+    texts: dict[str, str]
+    digest: str
+
+
+def rubrics(folder: Path = RUBRICS) -> Rubrics:
+    """Read the rubric of every judged config, each followed by the common verdict form."""
+    verdict = (folder / "_verdict.md").read_text(encoding="utf-8").strip()
+    texts = {
+        config: f"{(folder / f'{config}.md').read_text(encoding='utf-8').strip()}\n\n{verdict}"
+        for config in JUDGED
+    }
+    state = hashlib.sha256("\0".join(f"{config}\0{texts[config]}" for config in JUDGED).encode())
+    return Rubrics(texts, state.hexdigest()[:12])
+
+
+def neutralise(text: str) -> str:
+    """``text`` with the marks' brackets replaced, so that it cannot end its own frame."""
+    return text.replace("<<<", "‹‹‹").replace(">>>", "›››")
+
+
+def question(rubric: str, row: dict[str, Any], answer: str) -> list[dict[str, str]]:
+    """The messages for judging ``answer`` to the scenario ``row``."""
+    task = "\n\n".join(message["content"] for message in row["messages"])
+    body = (
+        f"<<<TASK\n{neutralise(task)}\nTASK>>>\n\n<<<ANSWER\n{neutralise(answer)}\nANSWER>>>\n\n"
+        "Judge the answer. JSON object only."
+    )
+    return [{"role": "system", "content": rubric}, {"role": "user", "content": body}]
+
+
+def response_format(kind: str) -> dict[str, Any]:
+    """Request fields that make a server keep to the verdict's schema, where it can."""
+    if kind != "openai":
+        return {}
+    schema = {"name": "verdict", "schema": SCHEMA, "strict": True}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def signature(settings: dict[str, Any], snapshots: list[str]) -> str:
+    """What names a judge: results with different judge signatures never share a ranking."""
+    model = settings["model"]
+    name = f"{model['model']}@{model['revision']}" if model.get("revision") else str(model["model"])
+    items = {
+        "judge": name,
+        "snapshot": "+".join(sorted(snapshots)) or "unknown",
+        "rubric": settings["rubric"],
+        "temp": settings["sampling"]["temperature"],
+        "k": settings["k"],
+        "scale": "0-5",
+    }
+    return "|".join(f"{key}:{str(value).replace(':', '_').replace('|', '_')}" for key, value in items.items())
+
+
+async def _ask(
+    client: Client, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any]
+) -> tuple[Verdict, dict[str, Any]]:
+    tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+    raw: list[str] = []
+    verdict = Verdict(None, "", "parse_failure")
+    model = ""
+    for _ in range(2):
+        answer = await client.ask(messages, sampling, extra)
+        completion = answer.completion
+        model = served(completion.model)
+        raw.append(completion.text)
+        tokens["prompt_tokens"] += completion.prompt_tokens or 0
+        tokens["completion_tokens"] += completion.completion_tokens or 0
+        stripped = strip(completion.text)
+        if stripped.unfinished or (completion.finish_reason == "length" and "{" not in stripped.text):
+            verdict = Verdict(None, "", "truncated")
+        else:
+            verdict = parse(stripped.text)
+        if verdict.unscored is None:
+            break
+        messages = [
+            *messages,
+            {"role": "assistant", "content": completion.text[:2000]},
+            {"role": "user", "content": AGAIN},
+        ]
+    return verdict, {"raw": raw, "served": model, **tokens}
+
+
+async def _one(
+    connected: Connected,
+    folder: RunFolder,
+    messages: list[dict[str, str]],
+    sampling: Sampling,
+    extra: dict[str, Any],
+    generation: dict[str, Any],
+    counts: Counts,
+    progress: Progress,
+) -> None:
+    try:
+        verdict, got = await _ask(connected.client, messages, sampling, extra)
+    except FailedError as error:
+        folder.append(ERRORS, error_row("judge", generation["id"], error))
+        counts.failed += 1
+        progress.advance(failed=True)
+        return
+    row = {
+        "id": generation["id"],
+        "config": generation["config"],
+        "score": verdict.score,
+        "reason": verdict.reason,
+        "unscored": verdict.unscored,
+        **got,
+    }
+    folder.append(JUDGMENTS, row)
+    counts.done += 1
+    progress.advance(failed=verdict.score is None)
+
+
+async def judge(
+    dataset: Dataset,
+    kind: str,
+    connected: Connected,
+    folder: RunFolder,
+    progress_for: Callable[[str, int, int], Any],
+    *,
+    sampling: Sampling = SAMPLING,
+    self_judged: bool = False,
+) -> Counts:
+    """Judge every generation of the levels I-III that has no judgment yet.
+
+    Args:
+        kind: how the judge is reached (``openai`` judges are held to the verdict's JSON schema).
+        self_judged: the judge is the model under test, which the results then say.
+
+    Raises:
+        SettingsError: the folder was judged by another judge or rubric before.
+        ServerError, StoreError: see ``run.generate``.
+    """
+    texts = rubrics()
+    model = {name: value for name, value in connected.model.items() if name != "engine"}
+    settings = {
+        "model": model,
+        "rubric": texts.digest,
+        "sampling": sampling.payload(),
+        "k": 1,
+        "self_judged": self_judged,
+    }
+    manifest = folder.settle(JUDGE_MANIFEST, {"settings": settings, "sessions": []})
+    rows = {row["id"]: row for row in dataset.rows if row["config"] in JUDGED}
+    done = folder.done(JUDGMENTS)
+    generations = [row for row in read_rows(folder.path / GENERATIONS) if row["config"] in JUDGED]
+    strangers = [row["id"] for row in generations if row["id"] not in rows]
+    if strangers:
+        raise StoreError(f"{folder.path / GENERATIONS}: {strangers[0]} is not in the dataset")
+    todo = [row for row in generations if row["id"] not in done]
+    counts = Counts(total=len(generations), before=len(generations) - len(todo))
+    extra = response_format(kind)
+    session: dict[str, Any] = {"started": now(), "environment": environment()}
+    session["shards"] = [identity._asdict() for identity in connected.identities]
+    try:
+        with progress_for("judge", len(todo), counts.before) as progress:
+
+            async def work(generation: dict[str, Any]) -> None:
+                row = rows[generation["id"]]
+                messages = question(texts.texts[row["config"]], row, generation["text"])
+                await _one(connected, folder, messages, sampling, extra, generation, counts, progress)
+
+            await each(todo, work, connected.client.pool.capacity)
+    finally:
+        session |= {"ended": now(), "done": counts.done, "failed": counts.failed}
+        session["pool"] = [
+            shard.summary() | {"url": redact(shard.url)} for shard in connected.client.pool.shards
+        ]
+        manifest["sessions"] = [*manifest.get("sessions", []), session]
+        write_json(folder.path / JUDGE_MANIFEST, manifest)
+    return counts

@@ -1,0 +1,151 @@
+"""The steps of a run in the order of the data path; the command line and the demo call these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import data
+from .backends.base import Sampling
+from .errors import HarnessError, SettingsError
+from .models import Connected, Connection, ModelSpec, connect
+from .progress import LineProgress
+from .run import Counts, Plan, generate
+from .sap import Module, compose
+from .store import JUDGE_MANIFEST, RunFolder, read_json
+
+DATASET = "h2htalk"
+EMBEDDER = "BAAI/bge-m3"
+
+
+class TooManyFailuresError(HarnessError):
+    """More scenarios have no answer than allowed; what was answered is kept and scored."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True)
+class Judging:
+    """The judge of a run and how to reach it."""
+
+    spec: ModelSpec
+    connection: Connection
+    sampling: Sampling
+
+
+def sap_module(enabled: bool, principles: str | None) -> Module | None:
+    """The SAP module for the command line's two options.
+
+    Raises:
+        SettingsError: unknown principle, or principles named while SAP is off.
+    """
+    if not enabled:
+        if principles:
+            raise SettingsError("--sap-principles needs --sap")
+        return None
+    try:
+        return compose([name.strip() for name in principles.split(",")]) if principles else compose()
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _progress(label: str, total: int, before: int) -> LineProgress:
+    return LineProgress(label, total, before)
+
+
+async def run_and_judge(
+    plan: Plan,
+    out: Path,
+    spec: ModelSpec,
+    connection: Connection,
+    judging: Judging | None,
+    say: Callable[[str], None],
+) -> tuple[Counts, Counts | None]:
+    """Generate into ``out`` and judge what was generated; one server for both if they are the same."""
+    judged: Counts | None = None
+    with RunFolder(out) as folder:
+        async with AsyncExitStack() as stack:
+            connected = await stack.enter_async_context(connect(spec, connection))
+            for identity in connected.identities:
+                say(f"{identity.url}: {identity.model} ({identity.engine})")
+            counts = await generate(plan, connected, folder, _progress)
+            if judging is not None:
+                same = judging.spec == spec
+                judge = connected if same else await stack.enter_async_context(
+                    connect(judging.spec, judging.connection)
+                )  # fmt: skip
+                judged = await _judge(plan.dataset, judging, judge, folder, self_judged=same)
+    return counts, judged
+
+
+async def _judge(
+    dataset: data.Dataset, judging: Judging, connected: Connected, folder: RunFolder, *, self_judged: bool
+) -> Counts:
+    from .judge import judge
+
+    return await judge(
+        dataset,
+        judging.spec.kind,
+        connected,
+        folder,
+        _progress,
+        sampling=judging.sampling,
+        self_judged=self_judged,
+    )
+
+
+async def judge_folder(dataset: data.Dataset, out: Path, judging: Judging, target: dict[str, Any]) -> Counts:
+    """Judge a run folder that was generated before."""
+    with RunFolder(out) as folder:
+        async with connect(judging.spec, judging.connection) as connected:
+            theirs = (connected.model["model"], connected.model["revision"])
+            same = theirs == (target["model"], target["revision"])
+            return await _judge(dataset, judging, connected, folder, self_judged=same)
+
+
+def dataset_of(out: Path, source: str | None) -> data.Dataset:
+    """The rows that a run folder was to answer.
+
+    Raises:
+        StoreError: not a run folder. SettingsError: no such dataset, or another one.
+    """
+    from .score import run_manifest, same_dataset
+
+    manifest = run_manifest(out)
+    settings = manifest["settings"]
+    dataset = data.load(
+        source or manifest["dataset"]["source"],
+        settings["configs"],
+        sample=settings["sample"],
+        seed=settings["sample_seed"] or 0,
+    )
+    same_dataset(manifest, dataset, out)
+    return dataset
+
+
+def score_and_report(out: Path, dataset: data.Dataset, embedder: str | None) -> dict[str, Any]:
+    """Score a run folder and write its report; the results are returned.
+
+    Raises:
+        HarnessError: the embedder cannot be had; what was generated is safe.
+    """
+    from .report import write_html
+    from .score import score_run
+
+    try:
+        results = score_run(out, dataset, embedder=embedder)
+    except (ImportError, OSError) as error:
+        raise HarnessError(
+            f"cannot load the embedder {embedder!r}: {str(error).splitlines()[0]}; the answers are kept: "
+            f"h2htalk score {out} --embedder NAME (or --embedder none for the lexical parts)"
+        ) from error
+    write_html(out, dataset)
+    return results
+
+
+def was_judged(out: Path) -> bool:
+    """Whether a judge has been at work in the folder."""
+    return read_json(out / JUDGE_MANIFEST) is not None

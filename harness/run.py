@@ -1,0 +1,204 @@
+"""Generate: every scenario through the target model, each exactly once, into a run folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from .backends.base import Sampling
+from .client import Answer, Client, FailedError
+from .data import Dataset
+from .models import Connected, redact
+from .progress import Progress
+from .provenance import environment, now
+from .sap import Module, apply
+from .store import ERRORS, GENERATIONS, MANIFEST, RunFolder, write_json
+from .thinking import strip
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run is: everything that changes its results."""
+
+    dataset: Dataset
+    configs: Sequence[str]
+    sample: int | None
+    sample_seed: int
+    sampling: Sampling
+    sap: Module | None
+
+    def settings(self, model: dict[str, Any]) -> dict[str, Any]:
+        """The settings that a run folder is bound to."""
+        return {
+            "model": model,
+            "dataset": {
+                "fingerprint": self.dataset.fingerprint,
+                "prompt_version": self.dataset.prompt_version,
+            },
+            "configs": list(self.configs),
+            "sample": self.sample,
+            "sample_seed": self.sample_seed if self.sample is not None else None,
+            "sampling": self.sampling.payload(),
+            "sap": {"principles": list(self.sap.principles), "digest": self.sap.digest} if self.sap else None,
+        }
+
+
+@dataclass
+class Counts:
+    """How a session went. ``done``: rows written now; ``before``: rows found; ``failed``: error rows."""
+
+    total: int
+    before: int = 0
+    done: int = 0
+    failed: int = 0
+
+    @property
+    def failure_share(self) -> float:
+        """Scenarios without an answer, of all."""
+        return (self.total - self.before - self.done) / self.total if self.total else 0.0
+
+
+async def each(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], workers: int) -> None:
+    """``work`` on every item, ``workers`` at a time; the first error ends all."""
+    source: Iterator[Item] = iter(items)
+
+    async def worker() -> None:
+        for item in source:
+            await work(item)
+
+    tasks = [asyncio.create_task(worker()) for _ in range(min(workers, len(items)))]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def error_row(role: str, identity: str, error: FailedError) -> dict[str, Any]:
+    """A failure as it is recorded: typed, with no score and no text."""
+    return {
+        "id": identity,
+        "role": role,
+        "kind": error.last.kind,
+        "status": error.last.status,
+        "message": redact(error.last.message),
+        "attempts": error.attempts,
+        "shard": redact(error.shard),
+        "at": now(),
+    }
+
+
+def served(model: str) -> str:
+    """A server's model name without the folder it was loaded from."""
+    return PurePath(model).name if model.startswith("/") else model
+
+
+def generation_row(row: dict[str, Any], answer: Answer) -> dict[str, Any] | None:
+    """The row of a finished generation; None if its thinking was never closed or nothing is left."""
+    completion = answer.completion
+    stripped = strip(completion.text)
+    if stripped.unfinished or not stripped.text:
+        return None
+    return {
+        "id": row["id"],
+        "config": row["config"],
+        "text": stripped.text,
+        "raw": completion.text if stripped.text != completion.text else None,
+        "finish_reason": completion.finish_reason,
+        "prompt_tokens": completion.prompt_tokens,
+        "completion_tokens": completion.completion_tokens,
+        "served": served(completion.model),
+        "shard": redact(answer.shard),
+        "attempts": answer.attempts,
+        "seconds": answer.seconds,
+    }
+
+
+async def _one(
+    client: Client, folder: RunFolder, plan: Plan, row: dict[str, Any], counts: Counts, progress: Progress
+) -> None:
+    try:
+        answer = await client.ask(apply(plan.sap, row["messages"]), plan.sampling)
+    except FailedError as error:
+        folder.append(ERRORS, error_row("target", row["id"], error))
+        counts.failed += 1
+        progress.advance(failed=True)
+        return
+    made = generation_row(row, answer)
+    if made is None:
+        folder.append(
+            ERRORS,
+            {
+                "id": row["id"],
+                "role": "target",
+                "kind": "unfinished_thinking",
+                "status": 200,
+                "message": f"nothing outside the thinking (finish_reason {answer.completion.finish_reason})",
+                "raw": answer.completion.text,
+                "attempts": answer.attempts,
+                "shard": redact(answer.shard),
+                "at": now(),
+            },
+        )
+        counts.failed += 1
+    else:
+        folder.append(GENERATIONS, made)
+        counts.done += 1
+    progress.advance(failed=made is None)
+
+
+async def generate(
+    plan: Plan,
+    connected: Connected,
+    folder: RunFolder,
+    progress_for: Callable[[str, int, int], Any],
+) -> Counts:
+    """Run every scenario of ``plan`` that has no row yet.
+
+    Args:
+        progress_for: makes a context manager that yields a Progress from label, to-do and done.
+
+    Raises:
+        SettingsError: the folder was started with other settings.
+        ServerError: all shards are gone; what was finished is kept.
+        StoreError: the folder cannot be written.
+    """
+    model = {name: value for name, value in connected.model.items() if name != "engine"}
+    manifest = folder.settle(
+        MANIFEST,
+        {
+            "settings": plan.settings(model),
+            "dataset": {"source": plan.dataset.source, "sizes": plan.dataset.sizes},
+            "sap_text": plan.sap.text if plan.sap else None,
+            "sessions": [],
+        },
+    )
+    done = folder.done(GENERATIONS)
+    todo = [row for row in plan.dataset.rows if row["id"] not in done]
+    counts = Counts(total=len(plan.dataset.rows), before=len(plan.dataset.rows) - len(todo))
+    session: dict[str, Any] = {"started": now(), "environment": environment()}
+    session["shards"] = [identity._asdict() for identity in connected.identities]
+    client = connected.client
+    try:
+        with progress_for("generate", len(todo), counts.before) as progress:
+            await each(
+                todo,
+                lambda row: _one(client, folder, plan, row, counts, progress),
+                client.pool.capacity,
+            )
+    finally:
+        session |= {
+            "ended": now(),
+            "done": counts.done,
+            "failed": counts.failed,
+            "pool": [shard.summary() | {"url": redact(shard.url)} for shard in client.pool.shards],
+        }
+        manifest["sessions"] = [*manifest.get("sessions", []), session]
+        write_json(folder.path / MANIFEST, manifest)
+    return counts
