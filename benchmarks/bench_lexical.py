@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 from h2htalk_metric.lexical import iter_scores, mean_scores
 from h2htalk_metric.tokenizer_registry import get
@@ -59,10 +60,11 @@ def generate(n_short: int, n_long: int, seed: int = 0) -> Iterator[Pair]:
     """Yield pairs whose words follow Zipf's law, with the reference's own phrases in every prediction."""
     rng = random.Random(seed)
     vocabulary = _words(rng)
-    last = len(vocabulary) - 1
+    # Zipf-Mandelbrot: the most frequent word is about one in twenty, as in English.
+    weights = list(accumulate(1 / (rank + 2.7) for rank in range(len(vocabulary))))
 
     def text(n_words: int) -> list[str]:
-        words = [vocabulary[min(int(rng.paretovariate(0.6)) - 1, last)] for _ in range(n_words)]
+        words = rng.choices(vocabulary, cum_weights=weights, k=n_words)
         return [word + rng.choice([",", ".", "!", "?"]) if rng.random() < 0.14 else word for word in words]
 
     for index in range(n_short + n_long):

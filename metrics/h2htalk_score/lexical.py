@@ -60,16 +60,18 @@ class SegmentStats:
     rouge_ref_len: int
 
 
-def _as_characters(hyp: Iterable[str], ref: Iterable[str]) -> tuple[str, str]:
+def _as_characters(hyp: list[str], ref: list[str]) -> tuple[str, str]:
     """Write each text as a string with one character a token, equal if and only if the tokens are.
 
     Tokens that the other text lacks match nothing; they become one character in `hyp` and another in `ref`.
     N-grams are then short strings, and the LCS works on machine words.
     """
-    hyp, ref = list(hyp), list(ref)
     characters = {token: chr(code) for code, token in enumerate(set(hyp).intersection(ref), start=2)}
     look_up = characters.get
-    return "".join([look_up(token, _HYP_ONLY) for token in hyp]), "".join([look_up(token, _REF_ONLY) for token in ref])
+    return (
+        "".join([look_up(token, _HYP_ONLY) for token in hyp]),
+        "".join([look_up(token, _REF_ONLY) for token in ref]),
+    )
 
 
 def _overlap(hyp: Sequence[str], ref: Sequence[str]) -> int:
@@ -91,9 +93,11 @@ def _bleu_matches(hyp: str, ref: str) -> tuple[int, int, int, int]:
     # An n-gram can match only where every token of it is in both texts: within these runs.
     hyp_runs, ref_runs = hyp.split(_HYP_ONLY), ref.split(_REF_ONLY)
     for n in range(2, MAX_ORDER + 1):
-        if not matches[n - 2]:
+        hyp_runs = [run for run in hyp_runs if len(run) >= n]
+        if not hyp_runs or not matches[n - 2]:
             # An n-gram that matches contains an (n-1)-gram that matches.
             break
+        ref_runs = [run for run in ref_runs if len(run) >= n]
         matches[n - 1] = _overlap(_ngrams(hyp_runs, n), _ngrams(ref_runs, n))
     return matches[0], matches[1], matches[2], matches[3]
 
