@@ -83,8 +83,8 @@ def build_intervals(records: Sequence[Record], task: bool = False) -> dict[str, 
         task: Include the task score (the records are of one config).
 
     Returns:
-        `s_100`, `lexical_100`, `j_100` (and `task_100`), each with mean, low, high, se, n and n_clusters, or
-        None if no record has that score.
+        `s_100`, `lexical_100`, `j_100` (and `task_100`), each with mean, low, high, se, n, n_clusters and
+        note (why there are no bounds, or what limits them), or None if no record has that score.
     """
     from .uncertainty import mean_interval
 
@@ -105,6 +105,7 @@ def build_intervals(records: Sequence[Record], task: bool = False) -> dict[str, 
             "se": interval.se,
             "n": interval.n,
             "n_clusters": interval.n_clusters,
+            "note": interval.note,
         }
     return intervals
 
