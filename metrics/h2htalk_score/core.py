@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -145,13 +146,21 @@ def _similarity_model(
         if n == 0:
             # Nothing to embed, so no reason to load two gigabytes to learn the revision.
             return _Unloaded(embedder, revision)
-        from .embedding import Embedder
-
         folder = None if cache_dir is None else Path(cache_dir)
-        return Embedder.load(embedder, revision, backend, device, folder, batch_size)
+        return _load_embedder(embedder, revision, backend, device, folder, batch_size)
     if isinstance(embedder, SimilarityModel):
         return embedder
     return EncoderAdapter(embedder)
+
+
+@lru_cache(maxsize=1)
+def _load_embedder(
+    name: str, revision: str | None, backend: str, device: str | None, folder: Path | None, batch_size: int
+) -> SimilarityModel:
+    """Load a model, or return the one of the call before: whoever scores config by config loads it once."""
+    from .embedding import Embedder
+
+    return Embedder.load(name, revision, backend, device, folder, batch_size)
 
 
 class _Unloaded:

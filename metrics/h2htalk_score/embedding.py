@@ -124,7 +124,7 @@ class Embedder:
             "pool": self._pool,
             "dtype": "exported" if self._backend == "onnx" else _dtype(self._model),
             "backend": self._backend,
-            "max_len": str(self._model.max_seq_length or "none"),
+            "max_len": str(_length_limit(self._model) or "none"),
         }
         return {key: re.sub(r"[:|\s]+", "-", value) for key, value in items.items()}
 
@@ -213,12 +213,18 @@ class Embedder:
         return rows
 
 
+def _length_limit(model: Any) -> int | None:
+    """Tokens after which a text is cut, if any; tokenizers without a limit say so by a huge number."""
+    limit = model.max_seq_length
+    return int(limit) if limit is not None and limit < 10**9 else None
+
+
 def _token_counts(model: Any, texts: list[str]) -> list[int]:
     """Tokens that the model sees of each text; an estimate for models without a Transformers tokenizer."""
     tokenizer = getattr(model, "tokenizer", None)
     if not texts or not callable(tokenizer):
         return [1 + len(text) // 3 for text in texts]
-    limit = model.max_seq_length
+    limit = _length_limit(model)
     encoded = tokenizer(texts, truncation=limit is not None, max_length=limit, return_attention_mask=False)
     return [len(ids) for ids in encoded["input_ids"]]
 
@@ -351,6 +357,11 @@ def _load_model(
         current = pooling
     # Half-precision weights are computed in float32 too: a score must not depend on a machine's fast format.
     model = model.float().eval()
+    config: Any = getattr(getattr(model[0], "auto_model", None), "config", None)
+    if "roberta" in getattr(config, "model_type", ""):
+        # Positions start after the padding index; without a limit of its own a tokenizer would overrun them.
+        room = config.max_position_embeddings - config.pad_token_id - 1
+        model.max_seq_length = min(_length_limit(model) or room, room)
     if backend == "onnx":
         _run_on_onnx(model, target, identity)
     return model, f"{current}+norm"

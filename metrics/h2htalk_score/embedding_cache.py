@@ -168,35 +168,34 @@ class EmbeddingCache:
         segments = [name for name in names if name.endswith(".emb")]
         for name in segments:
             if name not in self._seen:
-                self._seen.add(name)
-                self._rows.update(self._read(self.folder / name))
+                self._read(name)
         self._remove_stale(name for name in names if name.startswith(".tmp-"))
-        if len(segments) > self._max_segments:
-            merged = self._write(self._rows)
-            for name in segments:
-                if merged is not None and name != merged:
-                    (self.folder / name).unlink(missing_ok=True)
+        if len(segments) > self._max_segments and (merged := self._write(self._rows)) is not None:
+            # Only what was read, and so is in the merged segment, may go.
+            for name in self._seen.intersection(segments) - {merged}:
+                self._remove(name)
 
-    def _read(self, path: Path) -> dict[bytes, Vector]:
-        """Rows of one segment; none if another process merged it away or a check fails."""
+    def _read(self, name: str) -> None:
+        """Take over the rows of one segment, unless it went away meanwhile or a check fails."""
+        path = self.folder / name
         try:
             payload = path.read_bytes()
         except OSError as error:
             _LOG.info("embedding cache segment %s cannot be read: %s", path, error)
-            return {}
+            return
+        self._seen.add(name)
         problem = self._problem(path.stem, payload)
         if problem is not None:
             _LOG.warning("embedding cache: %s set aside (%s), its texts are embedded again", path, problem)
-            try:
+            # In a folder that cannot be written it stays, and is refused again next time.
+            with contextlib.suppress(OSError):
                 os.replace(path, path.with_suffix(".corrupt"))
-            except OSError as error:
-                _LOG.info("%s stays in place: %s", path, error)
-            return {}
+            return
         _, dimension, count = _HEADER.unpack_from(payload)
         start = _HEADER.size + count * _KEY_BYTES
         matrix = np.frombuffer(payload, dtype="<f4", offset=start).reshape(count, dimension)
         keys = (payload[at : at + _KEY_BYTES] for at in range(_HEADER.size, start, _KEY_BYTES))
-        return dict(zip(keys, matrix, strict=True))
+        self._rows.update(zip(keys, matrix, strict=True))
 
     def _problem(self, digest: str, payload: bytes) -> str | None:
         """What is wrong with a segment's bytes, or None."""
@@ -216,9 +215,12 @@ class EmbeddingCache:
     def _remove_stale(self, names: Iterable[str]) -> None:
         """Remove what killed writers left, once it is too old to belong to a living one."""
         for name in names:
-            path = self.folder / name
-            try:
-                if time.time() - path.stat().st_mtime > _STALE_SECONDS:
-                    path.unlink(missing_ok=True)
-            except OSError as error:
-                _LOG.info("%s stays: %s", path, error)
+            with contextlib.suppress(OSError):
+                if time.time() - (self.folder / name).stat().st_mtime > _STALE_SECONDS:
+                    self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        try:
+            (self.folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            _LOG.info("%s stays in %s: %s", name, self.folder, error)

@@ -24,6 +24,8 @@ from .tokenizer_registry import Tokenizer
 MAX_ORDER = 4
 FLOOR = 0.1
 
+# Up to so many different characters, counting each by itself is faster than counting all at once.
+_FEW = 100
 _HYP_ONLY, _REF_ONLY = "\0", "\1"
 
 
@@ -74,11 +76,13 @@ def _as_characters(hyp: list[str], ref: list[str]) -> tuple[str, str]:
     )
 
 
-def _overlap(hyp: Sequence[str], ref: Sequence[str]) -> int:
-    """Return the size of the multiset intersection."""
+def _overlap(hyp: str | list[str], ref: str | list[str]) -> int:
+    """Return the size of the multiset intersection of two texts' characters or n-grams."""
     common = set(hyp).intersection(ref)
     if not common:
         return 0
+    if isinstance(hyp, str) and len(common) <= _FEW:
+        return sum([min(hyp.count(key), ref.count(key)) for key in common])
     hyp_common = list(filter(common.__contains__, hyp))
     if len(hyp_common) == len(common):
         # Each common item stands once in the prediction, so no count needs clipping.

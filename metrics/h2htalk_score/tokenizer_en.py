@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from itertools import chain
 
 from .rules_13a import WordMemory
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
-_ASCII_WORD = re.compile("[a-z0-9]+")
-
-
-class _RougeMemory(WordMemory):
-    """ROUGE tokens by word: lowercased runs of ASCII letters and digits."""
-
-    def __missing__(self, word: str) -> tuple[str, ...]:
-        tokens = tuple(_ASCII_WORD.findall(word.lower()))
-        self[word] = tokens
-        return tokens
+_ALPHANUMERIC = b"abcdefghijklmnopqrstuvwxyz0123456789"
+_BLANK_OUT = bytes(code if code in _ALPHANUMERIC else ord(" ") for code in range(256))
 
 
 class EnglishTokenizer:
@@ -32,8 +23,7 @@ class EnglishTokenizer:
     rouge_name = "rouge-score"
 
     def __init__(self) -> None:
-        self._bleu = WordMemory()
-        self._rouge = _RougeMemory()
+        self._memory = WordMemory()
 
     def tokenize_bleu(self, text: str) -> list[str]:
         """Return the `13a` tokens of `text`."""
@@ -45,13 +35,13 @@ class EnglishTokenizer:
         if "&" in text:
             for entity, character in _ENTITIES:
                 text = text.replace(entity, character)
-        self._bleu.trim()
-        return list(chain.from_iterable(map(self._bleu.__getitem__, text.split())))
+        self._memory.trim()
+        return list(chain.from_iterable(map(self._memory.__getitem__, text.split())))
 
     def tokenize_rouge(self, text: str) -> list[str]:
         """Return the lowercased ASCII alphanumeric tokens of `text`."""
-        self._rouge.trim()
-        return list(chain.from_iterable(map(self._rouge.__getitem__, text.split())))
+        # What is not ASCII becomes a question mark here, and with all other punctuation a blank there.
+        return text.lower().encode("ascii", "replace").translate(_BLANK_OUT).decode("ascii").split()
 
 
 def create() -> EnglishTokenizer:

@@ -10,13 +10,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from token import STRING
+from tokenize import generate_tokens
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from h2htalk_metric import CONFIGS, OFFICIAL_SIZES, Signature, parse_signature, score
+from h2htalk_metric import CONFIGS, OFFICIAL_SIZES, Signature, core, parse_signature, score
 from h2htalk_metric.judged import combine, needs_review
 
 FOLDER = Path(__file__).parents[2] / "metrics" / "h2htalk_score"
@@ -531,6 +533,14 @@ def test_no_module_hides_a_library() -> None:
     assert not sys.stdlib_module_names & {path.stem for path in FOLDER.glob("*.py")}
 
 
+def test_no_string_holds_a_hash_sign() -> None:
+    """evaluate's module hash ignores what follows one, so an edit after it would leave the old module in use."""
+    for path in FOLDER.glob("*.py"):
+        with path.open(encoding="utf-8") as lines:
+            strings = [t.string for t in generate_tokens(lines.readline) if t.type == STRING]
+        assert not [string for string in strings if "#" in string and path.stem != "app"], path
+
+
 def test_import_and_lexical_scoring_load_nothing_heavy(tmp_path: Path) -> None:
     out = _python(
         "import sys, json\n"
@@ -560,3 +570,6 @@ def test_s_with_a_real_embedding_model(tmp_path: Path) -> None:
     assert third == 0.0
     assert result["comparable"] is False
     assert parse_signature(result["signature"])["emb"].startswith("all-MiniLM-L6-v2@")
+    hits = core._load_embedder.cache_info().hits
+    score(["a"], ["b"], embedder="minilm-embedded", cache_dir=tmp_path)
+    assert core._load_embedder.cache_info().hits == hits + 1
