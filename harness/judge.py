@@ -7,6 +7,7 @@ without a readable verdict is asked for once more, then recorded as unscored wit
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,16 +37,17 @@ SCHEMA: Final[dict[str, Any]] = {
     "required": ["reason", "score"],
     "additionalProperties": False,
 }
-AGAIN: Final = 'Reply with the JSON object alone: {"reason": "<one sentence>", "score": <number from 0 to 5>}'
 # Generous: a judge that thinks first must not run out before its verdict.
 SAMPLING: Final = Sampling(max_new_tokens=1024)
 
 
 @dataclass(frozen=True)
 class Rubrics:
-    """Rubric text by config and a digest over all of them."""
+    """Rubric text by config, what a judge is asked with again, and a digest over all of it."""
 
     texts: dict[str, str]
+    again: str
+    example: dict[str, str]
     digest: str
 
 
@@ -56,8 +58,11 @@ def rubrics(folder: Path = RUBRICS) -> Rubrics:
         config: f"{(folder / f'{config}.md').read_text(encoding='utf-8').strip()}\n\n{verdict}"
         for config in JUDGED
     }
-    state = hashlib.sha256("\0".join(f"{config}\0{texts[config]}" for config in JUDGED).encode())
-    return Rubrics(texts, state.hexdigest()[:12])
+    again = (folder / "_again.md").read_text(encoding="utf-8").strip()
+    example = (folder / "_example.json").read_text(encoding="utf-8")
+    parts = [*(f"{config}\0{texts[config]}" for config in JUDGED), again, example]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    return Rubrics(texts, again, json.loads(example), digest)
 
 
 def neutralise(text: str) -> str:
@@ -65,14 +70,33 @@ def neutralise(text: str) -> str:
     return text.replace("<<<", "‹‹‹").replace(">>>", "›››")
 
 
-def question(rubric: str, row: dict[str, Any], answer: str) -> list[dict[str, str]]:
-    """The messages for judging ``answer`` to the scenario ``row``."""
-    task = "\n\n".join(message["content"] for message in row["messages"])
-    body = (
+def _frame(task: str, answer: str) -> str:
+    return (
         f"<<<TASK\n{neutralise(task)}\nTASK>>>\n\n<<<ANSWER\n{neutralise(answer)}\nANSWER>>>\n\n"
         "Judge the answer. JSON object only."
     )
-    return [{"role": "system", "content": rubric}, {"role": "user", "content": body}]
+
+
+def question(rubric: str, row: dict[str, Any], answer: str) -> list[dict[str, str]]:
+    """The messages for judging ``answer`` to the scenario ``row``."""
+    task = "\n\n".join(message["content"] for message in row["messages"])
+    return [{"role": "system", "content": rubric}, {"role": "user", "content": _frame(task, answer)}]
+
+
+def question_again(texts: Rubrics, messages: list[dict[str, str]]) -> list[dict[str, str]]:
+    """The same question once more, for the number alone and with the form shown on an example.
+
+    The unreadable reply is left out: small models only go on with it. A judge that answers the first
+    question never sees the example, so it anchors nobody who can do without.
+    """
+    system, last = messages
+    frame = _frame(texts.example["task"], texts.example["answer"])
+    return [
+        system,
+        {"role": "user", "content": f"{frame}\n{texts.again}"},
+        {"role": "assistant", "content": texts.example["verdict"]},
+        {"role": "user", "content": f"{last['content']}\n{texts.again}"},
+    ]
 
 
 def response_format(kind: str) -> dict[str, Any]:
@@ -98,63 +122,61 @@ def signature(settings: dict[str, Any], snapshots: list[str]) -> str:
     return "|".join(f"{key}:{str(value).replace(':', '_').replace('|', '_')}" for key, value in items.items())
 
 
-async def _ask(
-    client: Client, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any]
-) -> tuple[Verdict, dict[str, Any]]:
-    tokens = {"prompt_tokens": 0, "completion_tokens": 0}
-    raw: list[str] = []
-    verdict = Verdict(None, "", "parse_failure")
-    model = ""
-    for _ in range(2):
-        answer = await client.ask(messages, sampling, extra)
-        completion = answer.completion
-        model = served(completion.model)
-        raw.append(completion.text)
-        tokens["prompt_tokens"] += completion.prompt_tokens or 0
-        tokens["completion_tokens"] += completion.completion_tokens or 0
-        stripped = strip(completion.text)
-        if stripped.unfinished or (completion.finish_reason == "length" and "{" not in stripped.text):
-            verdict = Verdict(None, "", "truncated")
-        else:
-            verdict = parse(stripped.text)
-        if verdict.unscored is None:
-            break
-        messages = [
-            *messages,
-            {"role": "assistant", "content": completion.text[:2000]},
-            {"role": "user", "content": AGAIN},
-        ]
-    return verdict, {"raw": raw, "served": model, **tokens}
+@dataclass(frozen=True)
+class _Bench:
+    """What judging one answer needs, the same for all of them."""
 
+    client: Client
+    folder: RunFolder
+    texts: Rubrics
+    sampling: Sampling
+    extra: dict[str, Any]
+    counts: Counts
+    progress: Progress
 
-async def _one(
-    connected: Connected,
-    folder: RunFolder,
-    messages: list[dict[str, str]],
-    sampling: Sampling,
-    extra: dict[str, Any],
-    generation: dict[str, Any],
-    counts: Counts,
-    progress: Progress,
-) -> None:
-    try:
-        verdict, got = await _ask(connected.client, messages, sampling, extra)
-    except FailedError as error:
-        folder.append(ERRORS, error_row("judge", generation["id"], error))
-        counts.failed += 1
-        progress.advance(failed=True)
-        return
-    row = {
-        "id": generation["id"],
-        "config": generation["config"],
-        "score": verdict.score,
-        "reason": verdict.reason,
-        "unscored": verdict.unscored,
-        **got,
-    }
-    folder.append(JUDGMENTS, row)
-    counts.done += 1
-    progress.advance(failed=verdict.score is None)
+    async def ask(self, messages: list[dict[str, str]]) -> tuple[Verdict, dict[str, Any]]:
+        """A verdict, asked for at most twice, and what it cost."""
+        tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+        raw: list[str] = []
+        verdict = Verdict(None, "", "parse_failure")
+        model = ""
+        for asked, fields in ((messages, self.extra), (question_again(self.texts, messages), {})):
+            answer = await self.client.ask(asked, self.sampling, fields)
+            completion = answer.completion
+            model = served(completion.model)
+            raw.append(completion.text)
+            tokens["prompt_tokens"] += completion.prompt_tokens or 0
+            tokens["completion_tokens"] += completion.completion_tokens or 0
+            stripped = strip(completion.text)
+            if stripped.unfinished or (completion.finish_reason == "length" and "{" not in stripped.text):
+                verdict = Verdict(None, "", "truncated")
+            else:
+                verdict = parse(stripped.text)
+            if verdict.unscored is None:
+                break
+        return verdict, {"raw": raw, "served": model, **tokens}
+
+    async def judge(self, row: dict[str, Any], generation: dict[str, Any]) -> None:
+        """Judge one generation of the scenario ``row`` and record the outcome."""
+        messages = question(self.texts.texts[row["config"]], row, generation["text"])
+        try:
+            verdict, got = await self.ask(messages)
+        except FailedError as error:
+            self.folder.append(ERRORS, error_row("judge", generation["id"], error))
+            self.counts.failed += 1
+            self.progress.advance(failed=True)
+            return
+        judgment = {
+            "id": generation["id"],
+            "config": generation["config"],
+            "score": verdict.score,
+            "reason": verdict.reason,
+            "unscored": verdict.unscored,
+            **got,
+        }
+        self.folder.append(JUDGMENTS, judgment)
+        self.counts.done += 1
+        self.progress.advance(failed=verdict.score is None)
 
 
 async def judge(
@@ -195,18 +217,16 @@ async def judge(
         raise StoreError(f"{folder.path / GENERATIONS}: {strangers[0]} is not in the dataset")
     todo = [row for row in generations if row["id"] not in done]
     counts = Counts(total=len(generations), before=len(generations) - len(todo))
-    extra = response_format(kind)
     session: dict[str, Any] = {"started": now(), "environment": environment()}
     session["shards"] = [identity._asdict() for identity in connected.identities]
     try:
         with progress_for("judge", len(todo), counts.before) as progress:
-
-            async def work(generation: dict[str, Any]) -> None:
-                row = rows[generation["id"]]
-                messages = question(texts.texts[row["config"]], row, generation["text"])
-                await _one(connected, folder, messages, sampling, extra, generation, counts, progress)
-
-            await each(todo, work, connected.client.pool.capacity)
+            bench = _Bench(connected.client, folder, texts, sampling, response_format(kind), counts, progress)
+            await each(
+                todo,
+                lambda generation: bench.judge(rows[generation["id"]], generation),
+                connected.client.pool.capacity,
+            )
     finally:
         session |= {"ended": now(), "done": counts.done, "failed": counts.failed}
         session["pool"] = [
