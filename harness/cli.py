@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .errors import HarnessError
+from .errors import HarnessError, SettingsError
 
 if TYPE_CHECKING:
     from .models import Connection
@@ -218,6 +218,25 @@ def report(run_folder: RunArgument, dataset: DatasetOption = None) -> None:
     results = load(run_folder)
     write_html(run_folder, pipeline.dataset_of(run_folder, dataset))
     _show(results, run_folder)
+
+
+@app.command()
+def compare(
+    first: RunArgument,
+    second: RunArgument,
+    view: Annotated[str | None, typer.Option("--view", help="task, s or lexical.")] = None,
+) -> None:
+    """Compare two scored runs, paired by scenario: difference, interval, adjusted p, detectable effect."""
+    from rich.console import Console
+
+    from .compare import compare_runs
+    from .report import comparison_table
+
+    if view not in (None, "task", "s", "lexical"):
+        raise SettingsError(f"unknown view {view!r}; known: task, s, lexical")
+    chosen, differences, effects = compare_runs(first, second, view=view)
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(comparison_table(first.name, second.name, chosen, differences, effects))
 
 
 @app.command()

@@ -17,6 +17,8 @@ from .table import Line, heading, lines, main_value, main_view, number, percent
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from h2htalk_metric.uncertainty import PairedDifference
+
 REPORT: Final = "report.html"
 _TEMPLATE = Path(__file__).parent / "report_template.html"
 _SAMPLES = 3
@@ -101,6 +103,29 @@ def terminal(results: dict[str, Any]) -> RenderableType:
         tail.append(Text(f"judge     {results['judge']['signature']}", style="dim"))
     tail.append(Text(f"dataset   {results['dataset']['fingerprint']}", style="dim"))
     return Group(table, *tail)
+
+
+def comparison_table(
+    first: str,
+    second: str,
+    view: str,
+    differences: dict[str, PairedDifference],
+    effects: dict[str, float | None],
+) -> RenderableType:
+    """Paired differences by config for a terminal; p-values are adjusted over the configs (Holm)."""
+    from rich.table import Table
+
+    label = {"task": "task score", "s": "S", "lexical": "S, lexical part"}[view]
+    table = Table(title=f"{first} − {second} ({label}, 0-100)", title_justify="left", pad_edge=False)
+    table.add_column("config")
+    for name in ("difference", "95 %", "p (Holm)", "n", "pairs of people", "dropped", "detectable"):
+        table.add_column(name, justify="right")
+    for config, found in differences.items():
+        interval = "–" if found.low is None or found.high is None else f"{found.low:.2f} … {found.high:.2f}"
+        p = "–" if found.p_adjusted is None else f"{found.p_adjusted:.4f}"
+        counts = (str(found.n), str(found.n_clusters), str(found.n_dropped))
+        table.add_row(config, number(found.diff), interval, p, *counts, number(effects.get(config)))
+    return table
 
 
 def floors_table(floors: dict[str, dict[str, Any]], view: str) -> RenderableType:
