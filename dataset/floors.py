@@ -17,7 +17,7 @@ from h2htalk_metric.lexical import iter_scores, mean_scores
 from h2htalk_metric.tokenizer_registry import get, resolve
 
 Rows = Sequence[Mapping[str, Any]]
-SHORTLIST: Final = 12
+SHORTLIST: Final = 48
 
 
 def last_input(row: Mapping[str, Any]) -> str:
