@@ -2,7 +2,8 @@
 
 A cell names persona, pair slot (the persona's n-th pair), interaction, emotion, need, complexity, topic
 and number of turns. Writers take cells as given, but may change emotion or topic where the two people
-would never come to it; the audit measures what was written, not what was planned.
+would never come to it; the audit measures what was written, not what was planned. Which cells are
+written, and under which id, stands in ``plan_written.jsonl``.
 
 Usage: ``python -m h2htalk_data.planning DATASET_CARD`` writes ``plan.jsonl`` (deterministic).
 """

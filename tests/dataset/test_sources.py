@@ -166,3 +166,17 @@ def test_times_and_years_are_no_identifiers(text: str) -> None:
 def test_authored_lines_survive_a_round_trip(sources: Sources) -> None:
     for record in sources.all():
         assert Authored.model_validate_json(record.model_dump_json(exclude_defaults=True)) == record
+
+
+def test_written_cells_of_the_plan_are_scenarios_of_their_personas(sources: Sources) -> None:
+    cells = {
+        cell["cell"]: cell
+        for cell in map(json.loads, (CARD / "plan.jsonl").read_text(encoding="utf-8").splitlines())
+    }
+    written = [json.loads(line) for line in (CARD / "plan_written.jsonl").read_text().splitlines()]
+    records = {record.id: record for record in sources.all()}
+    assert len({item["cell"] for item in written}) == len({item["id"] for item in written}) == len(written)
+    for item in written:
+        cell, record = cells[item["cell"]], records[item["id"]]
+        assert cell["config"] == record.config
+        assert cell["pair"].split(".")[0] == sources.pairs[record.cluster].persona_id
