@@ -26,7 +26,7 @@ from pydantic import ValidationError
 
 from .catalog import CONFIGS
 from .records import Authored, Pair, Persona
-from .sources import SourceError, _explain, read_lines, record_problems
+from .sources import SourceError, explain, read_lines, record_problems
 
 VOTES = ("accurate", "consistent", "compliant", "distinct")
 
@@ -81,8 +81,8 @@ def read_part(
     """Records of a part, ready to append, its personas and pairs as lines, verdict counts, problems."""
     problems: list[str] = []
     reviews = _reviews(part, problems) if reviewed else {}
-    clusters = {record.cluster for _, record in read_lines(card / "pairs.jsonl", Pair, [])}
-    personas = {record.persona_id for _, record in read_lines(card / "personas.jsonl", Persona, [])}
+    clusters = {record.cluster for _, record in read_lines(card / "pairs.jsonl", Pair, problems)}
+    personas = {record.persona_id for _, record in read_lines(card / "personas.jsonl", Persona, problems)}
     lines: dict[str, str] = {}
     for name, model, key in (("personas", Persona, "persona_id"), ("pairs", Pair, "cluster")):
         path, known = part / f"{name}.jsonl", personas if name == "personas" else clusters
@@ -132,7 +132,7 @@ def read_part(
             try:
                 record = Authored.model_validate(value)
             except ValidationError as error:
-                problems += [f"{where} ({key}): {text}" for text in _explain(error)]
+                problems += [f"{where} ({key}): {text}" for text in explain(error)]
                 continue
             number += 1
             if record.cluster not in clusters:

@@ -94,7 +94,7 @@ class GoldMemory(Strict):
 
 
 class Vote(Strict):
-    """A second reader's verdict. ``kind`` says what the reader is; none is a person so far."""
+    """A second reader's verdict on the record as first written. ``kind``: what the reader is."""
 
     reader: Text
     kind: Literal["language_model", "human"]

@@ -74,7 +74,8 @@ def pii(text: str) -> list[str]:
     return [kind for kind, pattern in PII.items() if pattern.search(text)]
 
 
-def _explain(error: ValidationError) -> Iterator[str]:
+def explain(error: ValidationError) -> Iterator[str]:
+    """``field: what is wrong`` for every fault of a record."""
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"]) or "record"
         yield f"{where}: {item['msg'].removeprefix('Value error, ')}"
@@ -103,7 +104,7 @@ def read_lines(path: Path, model: type[Model], problems: list[str]) -> Iterator[
         except ValidationError as error:
             identity = value.get("id") if isinstance(value, dict) else None
             name = f" ({identity})" if isinstance(identity, str) else ""
-            problems += [f"{path}:{number}{name}: {text}" for text in _explain(error)]
+            problems += [f"{path}:{number}{name}: {text}" for text in explain(error)]
 
 
 def _unique(

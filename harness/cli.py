@@ -161,13 +161,18 @@ def run(
         Sampling(max_new_tokens, temperature, top_p, seed),
         pipeline.sap_module(sap, sap_principles),
     )
-    counts, _ = asyncio.run(pipeline.run_and_judge(plan, out, spec, connection, judging, _say))
+    counts, judged = asyncio.run(pipeline.run_and_judge(plan, out, spec, connection, judging, _say))
     if score_it:
         _show(pipeline.score_and_report(out, loaded, _embedder(embedder)), out)
     if counts.failure_share > allow_failures:
         missing = counts.total - counts.before - counts.done
         raise pipeline.TooManyFailuresError(
             f"{missing} of {counts.total} scenarios have no answer (see {out / 'errors.jsonl'}); "
+            "the same command tries them again"
+        )
+    if judged is not None and judged.failure_share > allow_failures:
+        raise pipeline.TooManyFailuresError(
+            f"{judged.failed} of {judged.total} judgments failed (see {out / 'errors.jsonl'}); "
             "the same command tries them again"
         )
 
@@ -309,6 +314,10 @@ def main() -> None:
     except HarnessError as error:
         _say(f"error: {error}")
         sys.exit(error.exit_code)
+    except OSError as error:
+        # A full disk or a folder that may not be written, met outside the run store.
+        _say(f"error: {error}")
+        sys.exit(HarnessError.exit_code)
     except KeyboardInterrupt:
         _say("stopped; the same command goes on")
         sys.exit(130)

@@ -51,11 +51,6 @@ _OFFLINE: Final = {
 }
 
 
-def is_embedded(name: str) -> bool:
-    """Whether ``name`` is the embedded model or embedder, whose scores compare with nobody's."""
-    return name in {"embedded", MODEL_NAME, EMBEDDER}
-
-
 def cache_root() -> Path:
     """``$H2HTALK_CACHE``, else ``h2htalk`` in the user's cache folder."""
     if found := os.environ.get("H2HTALK_CACHE"):

@@ -136,7 +136,7 @@ class _Bench:
 
     async def ask(self, messages: list[dict[str, str]]) -> tuple[Verdict, dict[str, Any]]:
         """A verdict, asked for at most twice, and what it cost."""
-        tokens = {"prompt_tokens": 0, "completion_tokens": 0}
+        tokens: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
         raw: list[str] = []
         verdict = Verdict(None, "", "parse_failure")
         model = ""
@@ -145,8 +145,10 @@ class _Bench:
             completion = answer.completion
             model = served(completion.model)
             raw.append(completion.text)
-            tokens["prompt_tokens"] += completion.prompt_tokens or 0
-            tokens["completion_tokens"] += completion.completion_tokens or 0
+            for name, count in tokens.items():
+                more: int | None = getattr(completion, name)
+                # A count that a server leaves out is unknown from then on, and not zero.
+                tokens[name] = None if count is None or more is None else count + more
             stripped = strip(completion.text)
             if stripped.unfinished or (completion.finish_reason == "length" and "{" not in stripped.text):
                 verdict = Verdict(None, "", "truncated")

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from .backends.base import Backend, Identity, Sampling
+from .backends.base import UNKNOWN, Backend, Identity, Sampling
 from .backends.messages import MessagesBackend
 from .client import Client, RetryPolicy
 from .errors import RequestError, ServerError, SettingsError
@@ -112,6 +112,11 @@ def agree(identities: list[Identity]) -> None:
         ServerError: naming the shards that differ.
     """
     first = identities[0]
+    if len(identities) > 1 and first.model == UNKNOWN:
+        raise ServerError(
+            f"{redact(first.url)} does not say what it serves, so {len(identities)} shards cannot be known "
+            "to be one model; name it with --model-name"
+        )
     for other in identities[1:]:
         if (other.model, other.revision) != (first.model, first.revision):
             raise ServerError(

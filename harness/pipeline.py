@@ -15,7 +15,7 @@ from .models import Connected, Connection, ModelSpec, connect
 from .progress import LineProgress
 from .run import Counts, Plan, generate
 from .sap import Module, compose
-from .store import JUDGE_MANIFEST, RunFolder, read_json
+from .store import RunFolder
 
 DATASET = "h2htalk"
 EMBEDDER = "BAAI/bge-m3"
@@ -133,19 +133,15 @@ def score_and_report(out: Path, dataset: data.Dataset, embedder: str | None) -> 
         HarnessError: the embedder cannot be had; what was generated is safe.
     """
     from .report import write_html
-    from .score import score_run
+    from .score import load_embedder, score_run
 
     try:
-        results = score_run(out, dataset, embedder=embedder)
+        model = load_embedder(embedder, None)
     except (ImportError, OSError) as error:
         raise HarnessError(
             f"cannot load the embedder {embedder!r}: {str(error).splitlines()[0]}; the answers are kept: "
             f"h2htalk score {out} --embedder NAME (or --embedder none for the lexical parts)"
         ) from error
+    results = score_run(out, dataset, embedder=model)
     write_html(out, dataset)
     return results
-
-
-def was_judged(out: Path) -> bool:
-    """Whether a judge has been at work in the folder."""
-    return read_json(out / JUDGE_MANIFEST) is not None

@@ -15,13 +15,6 @@ class Progress(Protocol):
         """One more item is finished."""
 
 
-class Silent:
-    """Reports nothing."""
-
-    def advance(self, *, failed: bool) -> None:
-        """Ignore the item."""
-
-
 class LineProgress:
     """One status line on standard error.
 

@@ -118,11 +118,12 @@ def failures(folder: Path, generations: dict[str, Any], judgments: dict[str, Any
 
 
 def _tokens(rows: dict[str, dict[str, Any]]) -> dict[str, int | None]:
-    """Token sums; None when a server reported none, which is not zero."""
+    """Token sums; None if a server left any of them out, since what is not reported is not zero."""
     sums: dict[str, int | None] = {}
     for name in ("prompt_tokens", "completion_tokens"):
-        values = [row[name] for row in rows.values() if row.get(name) is not None]
-        sums[name] = sum(values) if values else None
+        values = [row.get(name) for row in rows.values()]
+        known = [value for value in values if value is not None]
+        sums[name] = sum(known) if values and len(known) == len(values) else None
     return sums
 
 
@@ -144,14 +145,12 @@ def warnings_for(
     return found
 
 
-def score_run(
-    folder: Path, dataset: Dataset, *, embedder: str | None, cache_dir: Path | None = None
-) -> dict[str, Any]:
+def score_run(folder: Path, dataset: Dataset, *, embedder: Any) -> dict[str, Any]:
     """Score a run folder; writes ``scores.parquet`` and ``results.json`` and returns the latter.
 
     Args:
         dataset: the rows that the run was to answer, from the same built dataset.
-        embedder: model for SS, a name or folder; None scores the lexical parts only.
+        embedder: model for SS as `load_embedder` gives it; None scores the lexical parts only.
 
     Raises:
         StoreError: not a run folder, or rows that the dataset does not know.
@@ -171,7 +170,6 @@ def score_run(
     expected = Counter(row["config"] for row in dataset.rows)
     snapshots = sorted({row["served"] for row in judgments.values() if row["served"]})
     judge_line = judge_signature(judge["settings"], snapshots) if judge else None
-    model = load_embedder(embedder, cache_dir)
     found = score(
         [generations[row["id"]]["text"] for row in rows],
         [row["reference"] for row in rows],
@@ -183,13 +181,13 @@ def score_run(
             for row in rows
         ],
         language=dataset.rows[0]["language"] if dataset.rows else "en",
-        embedder=model,
+        embedder=embedder,
         per_example=True,
         dataset_sizes=dataset.sizes,
         expected=expected,
     )
     examples = found.pop("per_example")
-    floors = baselines(dataset.rows, embedder=model, sizes=dataset.sizes, systems=FLOORS)
+    floors = baselines(dataset.rows, embedder=embedder, sizes=dataset.sizes, systems=FLOORS)
     warnings = warnings_for(manifest, judge, bool(found.pop("comparable")))
     results = {
         "schema_version": SCHEMA_VERSION,

@@ -2,8 +2,9 @@
 
 A line is written by a single ``write`` to a file opened for appending, so a killed process leaves at
 most one torn last line, which is dropped (and its item done again) when the folder is opened. Lines are
-forced to disk every ``SYNC_SECONDS`` and on closing: a killed process loses nothing, a power cut at
-most the last seconds. One process at a time may write a folder.
+forced to disk on closing and by the first append that comes ``SYNC_SECONDS`` after the last time: a
+killed process loses nothing that was written, a power cut the lines since then. One process at a time
+may write a folder.
 """
 
 from __future__ import annotations

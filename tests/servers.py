@@ -75,6 +75,8 @@ class ChatServer:
             {"model_id": "test/model", "model_sha": "abc123", "version": "3.0"} if info is None else info
         )
         self.token = token
+        self.models = [{"id": "test/model", "object": "model"}]
+        self.usage: dict[str, int] | None = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         self.calls: Counter[str] = Counter()
         self.requests = 0
         self.in_flight = 0
@@ -132,7 +134,7 @@ class ChatServer:
         return web.json_response(self.info)
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
-        return web.json_response({"object": "list", "data": [{"id": "test/model", "object": "model"}]})
+        return web.json_response({"object": "list", "data": self.models})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         if not self._authorised(request):
@@ -170,6 +172,6 @@ class ChatServer:
                 "choices": [
                     {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
                 ],
-                "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
+                "usage": self.usage,
             }
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,10 @@ class Completion(NamedTuple):
     prompt_tokens: int | None
     completion_tokens: int | None
     model: str
+
+
+# The model of a server that says nothing about itself.
+UNKNOWN: Final = "unknown"
 
 
 class Identity(NamedTuple):

@@ -13,7 +13,7 @@ import aiohttp
 import orjson
 
 from ..errors import RequestError, ServerError
-from .base import Completion, Identity, Sampling
+from .base import UNKNOWN, Completion, Identity, Sampling
 
 _OVERLOADED = ("overloaded", "queue is full", "too many requests")
 
@@ -168,7 +168,7 @@ class MessagesBackend:
         ]
         name = self._model or (names[0] if names else "")
         self._served[url] = name
-        return Identity(url, "messages", name or "unknown", None, details)
+        return Identity(url, "messages", name or UNKNOWN, None, details)
 
     async def complete(
         self, url: str, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any]

@@ -17,6 +17,7 @@ from .aggregate import CONFIGS
 from .core import EMBEDDER, score
 from .embedding import Embedder
 from .embedding_cache import EmbeddingCache
+from .embedding_model import EmbeddingModelError
 from .encoder_adapter import EncoderAdapter
 from .inputs import check_texts
 from .judged import ALPHA, S_SCALE, TAU
@@ -24,6 +25,7 @@ from .lexical import LexicalScores
 from .records import Record
 from .rules_13a import WordMemory
 from .signature import VERSION
+from .student_t import t_quantile
 from .tables import VIEWS
 from .tokenizer_char import CharacterTokenizer
 from .tokenizer_en import EnglishTokenizer
@@ -40,6 +42,7 @@ __all__ = [
     "ChineseTokenizer",
     "Embedder",
     "EmbeddingCache",
+    "EmbeddingModelError",
     "EncoderAdapter",
     "EnglishTokenizer",
     "H2HTalkScore",
@@ -50,6 +53,7 @@ __all__ = [
     "Tokenizer",
     "WordMemory",
     "rapidfuzz",
+    "t_quantile",
 ]
 
 _DESCRIPTION = """\

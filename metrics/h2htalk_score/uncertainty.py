@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+
+from .student_t import check_share, t_quantile, t_two_sided_p
 
 Array = npt.NDArray[np.float64]
 Example = tuple[str, Hashable, "float | None"]
@@ -106,7 +107,7 @@ def mean_interval(
     Raises:
         ValueError: No values, lengths differ, a value is missing or not finite, or ``level`` is out of range.
     """
-    _check_share("level", level)
+    check_share("level", level)
     groups = _group(_finite(values), clusters)
     n, n_clusters = len(values), len(groups.sums)
     if n_clusters < 2:
@@ -128,7 +129,7 @@ def bootstrap_interval(
     Raises:
         ValueError: As :func:`mean_interval`, or ``n_boot`` is below 100.
     """
-    _check_share("level", level)
+    check_share("level", level)
     if n_boot < 100:
         raise ValueError(f"n_boot must be at least 100, got {n_boot}")
     groups = _group(_finite(values), clusters)
@@ -163,7 +164,7 @@ def paired_difference(
     Raises:
         ValueError: Lengths differ, a value is infinite, or ``level`` is out of range.
     """
-    _check_share("level", level)
+    check_share("level", level)
     if len(a) != len(b) or (clusters is not None and len(clusters) != len(a)):
         others = "" if clusters is None else f" and {len(clusters)} clusters"
         raise ValueError(f"{len(a)} values of a, {len(b)} of b{others}: they must be as many")
@@ -267,8 +268,8 @@ def minimum_detectable_effect(
     Raises:
         ValueError: An argument is out of range, or there are fewer than two clusters.
     """
-    _check_share("power", power)
-    _check_share("alpha", alpha)
+    check_share("power", power)
+    check_share("alpha", alpha)
     if n is not None and n < 2:
         raise ValueError(f"n must be at least 2, got {n}")
     if isinstance(values_or_sd, (int, float)):
@@ -289,69 +290,6 @@ def minimum_detectable_effect(
         raise ValueError("fewer than two clusters: no effect can be detected")
     freedom = n_clusters - 1.0
     return (t_quantile(1.0 - alpha / 2, freedom) + t_quantile(power, freedom)) * error
-
-
-def t_two_sided_p(t: float, freedom: float) -> float:
-    """P(|T| >= |t|) for Student's t; relative error below 1e-10 for 1 <= freedom <= 1e6, p >= 1e-100."""
-    square = t * t
-    if math.isnan(t) or not freedom > 0.0:
-        raise ValueError(f"t = {t} with {freedom} degrees of freedom has no probability")
-    if square == 0.0:
-        return 1.0
-    if math.isinf(square):
-        return 0.0
-    # P = I_x(freedom/2, 1/2) at x = freedom / (freedom + t^2), I the regularised incomplete beta function.
-    a, b = freedom / 2.0, 0.5
-    x, rest = freedom / (freedom + square), square / (freedom + square)
-    log_x = math.log1p(-rest) if rest < 0.5 else math.log(x)
-    front = math.exp(_log_gamma_step(a) - 0.5 * math.log(math.pi) + a * log_x + b * math.log(rest))
-    if x < (a + 1.0) / (a + b + 2.0):
-        return front / (a * _beta_fraction(a, b, x))
-    return 1.0 - front / (b * _beta_fraction(b, a, rest))
-
-
-@lru_cache(maxsize=1024)
-def t_quantile(q: float, freedom: float) -> float:
-    """Quantile of Student's t for q in (0, 1); relative error below 1e-9 for 1 <= freedom <= 1e6."""
-    _check_share("q", q)
-    tail = 2.0 * min(q, 1.0 - q)
-    if tail == 1.0:
-        return 0.0
-    high = 1.0
-    while t_two_sided_p(high, freedom) > tail:
-        high *= 2.0
-    low = 0.0 if high == 1.0 else high / 2.0
-    while low < (middle := 0.5 * (low + high)) < high:
-        if t_two_sided_p(middle, freedom) > tail:
-            low = middle
-        else:
-            high = middle
-    return math.copysign(high, q - 0.5)
-
-
-def _log_gamma_step(a: float) -> float:
-    """log(gamma(a + 1/2) / gamma(a)); by series where the two logarithms would cancel (DLMF 5.11.13)."""
-    if a < 50.0:
-        return math.lgamma(a + 0.5) - math.lgamma(a)
-    inverse = 1.0 / a
-    return 0.5 * math.log(a) - inverse / 8.0 + inverse**3 / 192.0 - inverse**5 / 640.0
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """1 + d1/(1 + d2/(1 + ...)) of the incomplete beta function (DLMF 8.17.22), by Lentz's method."""
-    value, c, d, m = 1.0, 1.0, 0.0, 0
-    while True:
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        m += 1
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        step = 1.0
-        for term in (odd, even):
-            d = 1.0 / ((1.0 + term * d) or 1e-300)
-            c = (1.0 + term / c) or 1e-300
-            step *= c * d
-        value *= step
-        if abs(step - 1.0) < 1e-15 or m > 100_000:
-            return value
 
 
 def _group(values: Array, clusters: Sequence[Hashable] | None, scale: float | None = None) -> _Sums:
@@ -399,8 +337,3 @@ def _by_id(config: str, examples: Sequence[Example]) -> dict[str, tuple[Hashable
             raise ValueError(f"{config}: id {key} comes twice")
         found[key] = (cluster, value)
     return found
-
-
-def _check_share(name: str, value: float) -> None:
-    if not 0.0 < value < 1.0:
-        raise ValueError(f"{name} must be between 0 and 1, got {value}")

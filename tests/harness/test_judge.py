@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +94,23 @@ def test_rubrics_are_files_with_a_digest(tmp_path: Path) -> None:
     assert rubrics(copy).digest == shipped.digest
     (copy / "_verdict.md").write_text("other")
     assert rubrics(copy).digest != shipped.digest
+
+
+def test_judge_requests_that_fail_are_no_scores_and_no_success(built: Path, tmp_path: Path) -> None:
+    async def refuse(request: web.Request, sent: dict[str, Any], seen: int) -> web.StreamResponse | None:
+        if len(sent["messages"]) > 1:
+            return web.json_response({"error": "too long", "error_type": "validation"}, status=422)
+        return None
+
+    out = tmp_path / "run"
+    with ChatServer() as target, ChatServer(fault=refuse) as judge:
+        done = run_cli("run", "--model", target.url, "--judge", judge.url, "--dataset", built, "--out", out,
+                       "--configs", "ItineraryBasic", "--sample", "3", "--embedder", "none")  # fmt: skip
+    assert done.returncode == 5 and "3 of 3 judgments failed" in done.stderr
+    found = json.loads((out / "results.json").read_text())
+    assert found["failures"]["judge"] == {"bad_request": 3}
+    assert found["scores"]["n_judged"] == 0 and found["scores"]["j"] is None
+    assert list(read_rows(out / "judgments.jsonl")) == []
 
 
 def test_unreadable_verdicts_are_asked_once_more_then_unscored(built: Path, tmp_path: Path) -> None:

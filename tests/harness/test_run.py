@@ -269,6 +269,26 @@ def test_unusable_servers_are_one_clear_line(built: Path, tmp_path: Path) -> Non
     assert len(ids(out / "generations.jsonl")) == len(all_ids(built)), "an error lost what was there"
 
 
+def test_shards_that_say_nothing_of_their_model_are_not_taken_for_one(built: Path, tmp_path: Path) -> None:
+    with ChatServer(info={}) as one, ChatServer(info={}) as two:
+        one.models = two.models = []
+        command = ["run", "--model", f"{one.url},{two.url}", "--dataset", built, "--sample", "1", *LEXICAL]
+        one_line(run_cli(*command, "--out", tmp_path / "a"), "does not say what it serves", "--model-name")
+        named = run_cli(*command, "--out", tmp_path / "b", "--model-name", "mine")
+    assert named.returncode == 0, named.stderr
+    assert results(tmp_path / "b")["model"]["model"] == "mine"
+
+
+def test_tokens_that_were_not_reported_are_not_zero(built: Path, tmp_path: Path) -> None:
+    with ChatServer() as server:
+        server.usage = None
+        done = run_cli("run", "--model", server.url, "--judge", server.url, "--dataset", built, "--sample", "1",
+                       "--out", tmp_path / "run", *LEXICAL)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    unknown = {"prompt_tokens": None, "completion_tokens": None}
+    assert results(tmp_path / "run")["tokens"] == {"target": unknown, "judge": unknown}
+
+
 def test_wrong_arguments_are_one_clear_line(built: Path, tmp_path: Path) -> None:
     base = ["run", "--out", tmp_path / "run"]
     with ChatServer() as server:

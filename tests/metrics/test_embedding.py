@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from h2htalk_metric.embedding import Embedder, EmbeddingModelError
+from h2htalk_metric.embedding import Embedder
 from h2htalk_metric.embedding_cache import EmbeddingCache, default_cache_dir, text_key
+from h2htalk_metric.embedding_model import EmbeddingModelError
 
 TEXTS = [
     "a quiet walk by the river",
