@@ -7,7 +7,8 @@ A part is a folder with ``personas.jsonl`` and ``pairs.jsonl`` (either may be ab
     {"key": …, "reader": …, "accurate": true, "consistent": true, "compliant": true, "distinct": true,
      "verdict": "keep" | "rewrite" | "drop", "fault": "…", "changes": {field: new value}}
 
-Votes are the reader's judgment of the record as first written; ids are permanent once landed.
+Votes are the reader's judgment of the record as first written; ids are permanent once landed. A key that is
+a cell of the plan is noted in ``plan_written.jsonl`` with its id.
 
 Usage: ``python -m h2htalk_data.landing PART DATASET_CARD --author NAME [--check]``
 """
@@ -75,15 +76,22 @@ def _next_number(path: Path) -> int:
     return max((int(identity.rsplit("-", 1)[1]) for identity in ids), default=0) + 1
 
 
+def _plan(card: Path, problems: list[str]) -> tuple[set[str], set[str]]:
+    """Cells of the plan, and those of them that are written."""
+    plan, written = (_objects(card / f"{name}.jsonl", problems) for name in ("plan", "plan_written"))
+    return {str(cell["cell"]) for _, cell in plan}, {str(cell["cell"]) for _, cell in written}
+
+
 def read_part(
     part: Path, card: Path, author: str, *, reviewed: bool
 ) -> tuple[dict[str, list[Authored]], dict[str, str], Counter[str], list[str]]:
-    """Records of a part, ready to append, its personas and pairs as lines, verdict counts, problems."""
+    """Records of a part, ready to append, its other lines by file, verdict counts, problems."""
     problems: list[str] = []
     reviews = _reviews(part, problems) if reviewed else {}
     clusters = {record.cluster for _, record in read_lines(card / "pairs.jsonl", Pair, problems)}
     personas = {record.persona_id for _, record in read_lines(card / "personas.jsonl", Persona, problems)}
     lines: dict[str, str] = {}
+    cells, written = _plan(card, problems)
     for name, model, key in (("personas", Persona, "persona_id"), ("pairs", Pair, "cluster")):
         path, known = part / f"{name}.jsonl", personas if name == "personas" else clusters
         if not path.is_file():
@@ -138,6 +146,11 @@ def read_part(
             if record.cluster not in clusters:
                 problems.append(f"{where} ({key}): cluster: no pair {record.cluster!r}")
             problems += [f"{where} ({key}): {text}" for text in record_problems(record)]
+            if key in written:
+                problems.append(f"{where}: key: cell {key!r} is written already")
+            elif key in cells:
+                cell = json.dumps({"cell": key, "id": record.id})
+                lines["plan_written"] = lines.get("plan_written", "") + cell + "\n"
             landed.setdefault(config, []).append(record)
     return landed, lines, verdicts, problems
 

@@ -88,6 +88,18 @@ def test_a_reading_is_applied_and_ids_continue(part: Path, card: Path) -> None:
     assert again.returncode == 1 and "'testa' exists already" in again.stderr
 
 
+def test_cells_of_the_plan_are_noted_once(part: Path, card: Path) -> None:
+    (card / "plan.jsonl").write_text(line(cell="a") + line(cell="z"))
+    (card / "plan_written.jsonl").write_text("")
+    assert land(part, card).returncode == 0
+    (noted,) = (json.loads(text) for text in (card / "plan_written.jsonl").read_text().splitlines())
+    assert noted["cell"] == "a" and noted["id"] in {item.id for item in read(card).scenarios["DialogueBase"]}
+    for name in ("personas", "pairs"):
+        (part / f"{name}.jsonl").unlink()
+    again = land(part, card)
+    assert again.returncode == 1 and "cell 'a' is written already" in again.stderr
+
+
 def test_dry_and_check_write_nothing(part: Path, card: Path) -> None:
     files = {path: path.read_bytes() for path in card.rglob("*") if path.is_file()}
     for option in ("--dry", "--check"):

@@ -301,8 +301,6 @@ def test_what_is_missing_is_said(tmp_path: Path, dense: Path, monkeypatch: pytes
 
 
 def test_onnx_gives_the_same_vectors_and_shows_in_the_signature(dense: Path, tmp_path: Path) -> None:
-    pytest.importorskip("onnxruntime")
-    pytest.importorskip("onnx")
     import torch
     from transformers import AutoModel
 
