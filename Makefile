@@ -37,7 +37,7 @@ $(VENV)/.run: setup.cfg pyproject.toml
 
 # What tests, checks and benchmarks need besides.
 $(VENV)/.dev: $(VENV)/.run
-	$(PIP) --editable ".[embedded,zh,space,dev]"
+	$(PIP) --editable ".[embedded,zh,space,stats,dev]"
 	touch $@
 
 clean:

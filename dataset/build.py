@@ -27,6 +27,10 @@ from .sources import SourceError
 DATASET = "h2htalk"
 METRIC = "h2htalk_score"
 MANIFEST = "fingerprint.json"
+# What goes to the Hub as it stands; the figures are drawn by `h2htalk stats --write`.
+_COPIED = ("CANARY", "eval.yaml", "statistics.json", "figures/*.png")
+# The Hub's own classes of size, by their upper ends.
+_SIZES = {1_000: "n<1K", 10_000: "1K<n<10K"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ def _feature(kind: Any) -> dict[str, Any]:
 def _card(source: Path, files: dict[str, Path], counts: dict[str, int], folder: Path) -> str:
     metadata, body = split_card(source.read_text(encoding="utf-8"), source)
     version = str(metadata.pop("version"))
+    metadata["size_categories"] = [next(name for n, name in _SIZES.items() if sum(counts.values()) < n)]
     features = [{"name": field.name, **_feature(field.type)} for field in table.SCHEMA]
     metadata["configs"] = [
         {
@@ -129,8 +134,10 @@ def build_dataset(card: Path, out: Path) -> tuple[str, str, dict[str, int]]:
         (temporary / "README.md").write_text(
             _card(card / "README.md", files, counts, temporary), encoding="utf-8"
         )
-        for name in ("CANARY", "eval.yaml"):
-            shutil.copyfile(card / name, temporary / name)
+        for path in (path for pattern in _COPIED for path in sorted(card.glob(pattern))):
+            target = temporary / path.relative_to(card)
+            target.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, target)
         manifest = {
             "fingerprint": row_maker.fingerprint(digests),
             "prompt_version": prompt_version,

@@ -297,6 +297,46 @@ def audit(
 
 
 @app.command()
+def stats(
+    write: Annotated[
+        bool, typer.Option("--write", help="Also write the card's statistics.json and figures.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Every figure as JSON.")] = False,
+) -> None:
+    """Count the authored data: scenarios, lengths, labels, verb-noun pairs."""
+    import json
+
+    from h2htalk_data import statistics
+    from h2htalk_data.paths import card_folder
+    from h2htalk_data.rows import digest, fingerprint, rows
+    from h2htalk_data.sources import SourceError
+
+    try:
+        everything = rows(card_folder())
+        tokens, parse = statistics.wordpiece(), statistics.parser()
+        from h2htalk_data import figures as drawing
+    except (SourceError, FileNotFoundError) as error:
+        raise HarnessError(str(error)) from error
+    except ImportError as error:
+        raise HarnessError(f'{error}; pip install "h2htalk-bench[embedded,stats]"') from error
+    found = statistics.statistics(everything, tokens=tokens)
+    references = (row["reference"] for some in everything.values() for row in some)
+    pairs = statistics.verb_noun_pairs(parse(references))
+    found["verb_noun"] = pairs[: statistics.VERB_NOUN_PAIRS]
+    found["fingerprint"] = fingerprint({config: digest(some) for config, some in everything.items()})
+    if write:
+        text = json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+        (card_folder() / statistics.FILE).write_text(text, encoding="utf-8")
+        drawing.draw(everything, found, pairs, tokens, card_folder() / "figures")
+    if as_json:
+        typer.echo(json.dumps(found, ensure_ascii=False, indent=1))
+        return
+    for line in statistics.lines(found):
+        typer.echo(line)
+    typer.echo("verb-noun: " + ", ".join(f"{verb} {noun} {n}" for verb, noun, n in pairs[:8]) + " …")
+
+
+@app.command()
 def demo(
     out: OutOption = Path("runs/demo"),
     sample: Annotated[int, typer.Option("--sample", min=1, help="Scenarios per config.")] = 3,
