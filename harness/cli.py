@@ -26,7 +26,10 @@ app = typer.Typer(
 
 ModelOption = Annotated[
     str,
-    typer.Option("--model", help="embedded, openai:NAME, or URLs of one model's shards, comma-separated."),
+    typer.Option(
+        "--model",
+        help="embedded, openai:NAME, URLs of one model's shards (comma-separated), or shards:PATH.",
+    ),
 ]
 OutOption = Annotated[Path, typer.Option("--out", help="Run folder; the same command on it goes on.")]
 DatasetOption = Annotated[
@@ -48,6 +51,11 @@ KeyOption = Annotated[
     str | None,
     typer.Option("--api-key-env", help="Environment variable with the servers' token [H2HTALK_API_KEY]."),
 ]
+EngineOption = Annotated[str, typer.Option("--engine", help="tgi, vllm or sglang.")]
+ContainerOption = Annotated[str, typer.Option("--container", help="none, apptainer or docker.")]
+SbatchOption = Annotated[
+    list[str] | None, typer.Option("--sbatch", help="An sbatch option, as --sbatch=--partition=gpu.")
+]
 RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
 
 
@@ -59,14 +67,16 @@ def _embedder(name: str) -> str | None:
     return None if name == "none" else name
 
 
-def _judging(judge: str | None, name: str | None, connection: Connection, tokens: int) -> Judging | None:
+def _judging(
+    judge: str | None, name: str | None, connection: Connection, tokens: int, price: str | None = None
+) -> Judging | None:
     if judge is None:
         return None
     from . import models, pipeline
     from .backends.base import Sampling
 
     spec = models.parse(judge, name)
-    return pipeline.Judging(spec, connection, Sampling(max_new_tokens=tokens))
+    return pipeline.Judging(spec, connection, Sampling(max_new_tokens=tokens), price)
 
 
 def _show(results: dict[str, Any], out: Path) -> None:
@@ -137,7 +147,26 @@ def run(
     seed: Annotated[int | None, typer.Option("--seed", help="Seed sent to the server.")] = 0,
     concurrency: ConcurrencyOption = 32,
     timeout: TimeoutOption = 300.0,
+    wait_shards: Annotated[
+        float, typer.Option("--wait-shards", min=0, help="Seconds for the first shard of shards:PATH.")
+    ] = 3600.0,
     api_key_env: KeyOption = None,
+    part: Annotated[
+        str | None, typer.Option("--part", help="i/n: only this share; `h2htalk merge` joins them.")
+    ] = None,
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", min=0, help="Most USD, target and judge together.")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, typer.Option("--max-tokens", min=0, help="Most tokens, target and judge together.")
+    ] = None,
+    price: Annotated[
+        str | None, typer.Option("--price", help="Target's IN,OUT in USD per million tokens.")
+    ] = None,
+    judge_price: Annotated[str | None, typer.Option("--judge-price", help="Judge's IN,OUT.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print requests, tokens and price; ask nobody.")
+    ] = False,
     allow_failures: Annotated[
         float, typer.Option("--allow-failures", min=0, max=1, help="Share without answer before exit code 5.")
     ] = 0.01,
@@ -145,14 +174,14 @@ def run(
     """Generate answers, judge them, score and report. Goes on where it stopped."""
     from . import data, models, pipeline
     from .backends.base import Sampling
+    from .cost import Budget
     from .run import Plan
 
     names = data.parse_configs(configs)
     spec = models.parse(model, model_name)
-    connection = models.Connection(concurrency, timeout, models.token_from(api_key_env))
-    judge_connection = models.Connection(concurrency, timeout, models.token_from(judge_key or api_key_env))
-    judging = _judging(judge, judge_name, judge_connection, judge_tokens)
-    loaded = data.load(dataset or pipeline.DATASET, names, sample=sample, seed=sample_seed)
+    share = data.parse_part(part)
+    source = dataset or pipeline.DATASET
+    loaded = data.load(source, names, sample=sample, seed=sample_seed, part=share)
     plan = Plan(
         loaded,
         names,
@@ -160,8 +189,22 @@ def run(
         sample_seed,
         Sampling(max_new_tokens, temperature, top_p, seed),
         pipeline.sap_module(sap, sap_principles),
+        share,
     )
-    counts, judged = asyncio.run(pipeline.run_and_judge(plan, out, spec, connection, judging, _say))
+    if dry_run:
+        from .forecast import forecast, lines
+
+        for line in lines(forecast(plan, out, spec, price, judge, judge_tokens, judge_price)):
+            typer.echo(line)
+        return
+    token, judge_token = (models.token_from(name) for name in (api_key_env, judge_key or api_key_env))
+    connection = models.Connection(concurrency, timeout, token, wait=wait_shards)
+    judge_connection = models.Connection(concurrency, timeout, judge_token, wait=wait_shards)
+    judging = _judging(judge, judge_name, judge_connection, judge_tokens, judge_price)
+    running = pipeline.run_and_judge(
+        plan, out, spec, connection, judging, _say, budget=Budget(max_cost, max_tokens), price=price
+    )
+    counts, judged = asyncio.run(running)
     if score_it:
         _show(pipeline.score_and_report(out, loaded, _embedder(embedder)), out)
     if counts.failure_share > allow_failures:
@@ -197,10 +240,22 @@ def judge(
     connection = models.Connection(concurrency, timeout, models.token_from(api_key_env))
     judging = _judging(judge_model, judge_name, connection, judge_tokens)
     assert judging is not None
-    counts = asyncio.run(pipeline.judge_folder(loaded, run_folder, judging, target))
+    counts = asyncio.run(pipeline.judge_folder(loaded, run_folder, judging, target, _say))
     typer.echo(f"{counts.before + counts.done} of {counts.total} judged, {counts.failed} failed")
     if counts.failed:
         raise pipeline.TooManyFailuresError(f"{counts.failed} judgments failed; the same command tries again")
+
+
+@app.command()
+def merge(
+    parts: Annotated[list[Path], typer.Argument(help="Run folders made with --part.")],
+    out: OutOption,
+) -> None:
+    """Join the parts of one run into a run folder; score it afterwards."""
+    from .merge import merge as join
+
+    n, missing = join(parts, out)
+    typer.echo(f"{n} answers in {out}" + (f"; missing parts: {', '.join(missing)}" if missing else ""))
 
 
 @app.command()
@@ -334,6 +389,94 @@ def stats(
     for line in statistics.lines(found):
         typer.echo(line)
     typer.echo("verb-noun: " + ", ".join(f"{verb} {noun} {n}" for verb, noun, n in pairs[:8]) + " …")
+
+
+launch_app = typer.Typer(help="Start servers on a cluster and run against them.", no_args_is_help=True)
+app.add_typer(launch_app, name="launch")
+
+
+@launch_app.command("slurm", context_settings={"allow_extra_args": True})
+def launch_slurm(
+    context: typer.Context,
+    model: Annotated[str, typer.Option("--model", help="Hub id, or a folder that the nodes see.")],
+    out: OutOption,
+    shards: Annotated[int, typer.Option("--shards", min=1)] = 1,
+    gpus: Annotated[int, typer.Option("--gpus-per-shard", min=1)] = 1,
+    engine: EngineOption = "tgi",
+    container: ContainerOption = "none",
+    image: Annotated[str | None, typer.Option("--image", help="Instead of the engine's own image.")] = None,
+    revision: Annotated[str | None, typer.Option("--revision")] = None,
+    engine_arg: Annotated[
+        list[str] | None, typer.Option("--engine-arg", help="An argument of the engine, as --engine-arg=-x.")
+    ] = None,
+    sbatch: SbatchOption = None,
+    serve_only: Annotated[
+        bool, typer.Option("--serve-only", help="Submit and leave the shards running.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script only.")] = False,
+) -> None:
+    """Serve a model as a Slurm job array and run against it; options of `run` follow after --."""
+    from .launch import engines, slurm
+
+    serving = engines.Serving(
+        model, engine, container, shards, gpus, revision, image, tuple(engine_arg or ())
+    )
+    folder = out / "shards"
+    if dry_run:
+        typer.echo(slurm.script(serving, folder, sbatch or ()))
+        return
+    job = slurm.submit(serving, folder, sbatch or ())
+    _say(f"job {job}: {shards} shard(s) of {model}, roster {folder}")
+    if serve_only:
+        typer.echo(f"h2htalk run --model shards:{folder} --out {out}    # afterwards: scancel {job}")
+        return
+    command = [sys.executable, "-m", "h2htalk_harness.cli", "run", "--model", f"shards:{folder}"]
+    raise typer.Exit(slurm.run([*command, "--out", str(out), *context.args], job, folder))
+
+
+@app.command(context_settings={"allow_extra_args": True})
+def sweep(
+    context: typer.Context,
+    models: Annotated[
+        Path | None, typer.Argument(help="A models file; the paper's fifty models by default.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the run folders.")] = Path("runs"),
+    only: Annotated[
+        str | None, typer.Option("--only", help="Names or groups of models, comma-separated.")
+    ] = None,
+    shards: Annotated[int, typer.Option("--shards", min=1, help="Shards of each model.")] = 1,
+    engine: EngineOption = "tgi",
+    container: ContainerOption = "none",
+    sbatch: SbatchOption = None,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Models at the same time.")] = 1,
+    show: Annotated[bool, typer.Option("--list", help="Print the models and what each needs.")] = False,
+) -> None:
+    """Run model after model, on Slurm or by API; options of `run` follow after --."""
+    from .launch import sweep as sweeping
+
+    chosen = [name.strip() for name in only.split(",") if name.strip()] if only else []
+    entries = sweeping.choose(sweeping.load(models or sweeping.MODELS), chosen)
+    if show:
+        for entry in entries:
+            need = "API" if (entry.id or "").startswith("openai:") else f"{entry.gpus} GPU(s) a shard"
+            reported = f"reported {entry.overall:.2f}" if entry.overall is not None else ""
+            typer.echo(
+                f"{entry.name:36} {entry.group:12} {entry.id or '-':44} "
+                f"{need if entry.id else entry.note or 'no public id'}  {reported}"
+            )
+        return
+    launch = [
+        "--engine",
+        engine,
+        "--container",
+        container,
+        *(f"--sbatch={option}" for option in sbatch or ()),
+    ]
+    outcomes = sweeping.sweep(
+        entries, out, launch=launch, run=context.args, shards=shards, at_once=at_once, say=_say
+    )
+    if failed := [outcome.entry.name for outcome in outcomes if outcome.state == "failed"]:
+        raise HarnessError(f"{len(failed)} of {len(entries)} models failed: {', '.join(failed)}")
 
 
 @app.command()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .backends.base import Backend, Completion, Sampling
+from .cost import Meter
 from .errors import RequestError
 from .shards import ShardPool
 
@@ -64,14 +65,28 @@ class Client:
         return longest * (0.5 + self._random.random() / 2)
 
     async def ask(
-        self, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any] | None = None
+        self,
+        messages: list[dict[str, str]],
+        sampling: Sampling,
+        meter: Meter,
+        extra: dict[str, Any] | None = None,
     ) -> Answer:
-        """One answer.
+        """One answer, its tokens counted by ``meter``.
 
         Raises:
             FailedError: no attempt succeeded within the policy.
             ServerError: all shards are gone.
+            BudgetSpentError: the request does not fit into the budget any more; it was not sent.
         """
+        held = await meter.admit(messages, sampling)
+        answer: Answer | None = None
+        try:
+            answer = await self._ask(messages, sampling, extra or {})
+        finally:
+            meter.settle(held, messages, answer.completion if answer else None)
+        return answer
+
+    async def _ask(self, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any]) -> Answer:
         started = time.monotonic()
         same: Counter[str] = Counter()
         attempt = 0
@@ -81,7 +96,7 @@ class Client:
             sent = time.monotonic()
             failure: RequestError | None = None
             try:
-                completion = await self.backend.complete(shard.url, messages, sampling, extra or {})
+                completion = await self.backend.complete(shard.url, messages, sampling, extra)
             except RequestError as error:
                 failure = error
             finally:

@@ -17,15 +17,18 @@ from h2htalk_metric.aggregate import JUDGED
 
 from .backends.base import Sampling
 from .client import Client, FailedError
+from .cost import BudgetSpentError, Meter
 from .data import Dataset
 from .errors import StoreError
-from .models import Connected, redact
+from .models import Connected
 from .progress import Progress
 from .provenance import environment, now
-from .run import Counts, each, error_row, served
+from .run import Counts, ended, error_row, served
+from .shards import ShardPool
 from .store import ERRORS, GENERATIONS, JUDGE_MANIFEST, JUDGMENTS, RunFolder, read_rows, write_json
 from .thinking import strip
 from .verdict import Verdict, parse
+from .work import each
 
 RUBRICS: Final = Path(__file__).parent / "rubrics"
 SCHEMA: Final[dict[str, Any]] = {
@@ -127,6 +130,7 @@ class _Bench:
     """What judging one answer needs, the same for all of them."""
 
     client: Client
+    meter: Meter
     folder: RunFolder
     texts: Rubrics
     sampling: Sampling
@@ -134,14 +138,15 @@ class _Bench:
     counts: Counts
     progress: Progress
 
-    async def ask(self, messages: list[dict[str, str]]) -> tuple[Verdict, dict[str, Any]]:
-        """A verdict, asked for at most twice, and what it cost."""
-        tokens: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
+    async def ask(
+        self, messages: list[dict[str, str]], tokens: dict[str, int | None]
+    ) -> tuple[Verdict, dict[str, Any]]:
+        """A verdict, asked for at most twice; what it takes is added to ``tokens`` at once."""
         raw: list[str] = []
         verdict = Verdict(None, "", "parse_failure")
         model = ""
         for asked, fields in ((messages, self.extra), (question_again(self.texts, messages), {})):
-            answer = await self.client.ask(asked, self.sampling, fields)
+            answer = await self.client.ask(asked, self.sampling, self.meter, fields)
             completion = answer.completion
             model = served(completion.model)
             raw.append(completion.text)
@@ -156,18 +161,25 @@ class _Bench:
                 verdict = parse(stripped.text)
             if verdict.unscored is None:
                 break
-        return verdict, {"raw": raw, "served": model, **tokens}
+        return verdict, {"raw": raw, "served": model}
 
     async def judge(self, row: dict[str, Any], generation: dict[str, Any]) -> None:
         """Judge one generation of the scenario ``row`` and record the outcome."""
         messages = question(self.texts.texts[row["config"]], row, generation["text"])
+        tokens: dict[str, int | None] = {"prompt_tokens": 0, "completion_tokens": 0}
         try:
-            verdict, got = await self.ask(messages)
+            verdict, got = await self.ask(messages, tokens)
         except FailedError as error:
-            self.folder.append(ERRORS, error_row("judge", generation["id"], error))
+            self.folder.append(ERRORS, error_row("judge", generation["id"], error) | tokens)
             self.counts.failed += 1
             self.progress.advance(failed=True)
             return
+        except BudgetSpentError:
+            if tokens["prompt_tokens"] != 0:
+                # The first of two questions was paid for, and a later session must know of it.
+                spent = {"id": generation["id"], "role": "judge", "kind": "budget", "at": now(), **tokens}
+                self.folder.append(ERRORS, spent)
+            raise
         judgment = {
             "id": generation["id"],
             "config": generation["config"],
@@ -175,6 +187,7 @@ class _Bench:
             "reason": verdict.reason,
             "unscored": verdict.unscored,
             **got,
+            **tokens,
         }
         self.folder.append(JUDGMENTS, judgment)
         self.counts.done += 1
@@ -186,7 +199,8 @@ async def judge(
     kind: str,
     connected: Connected,
     folder: RunFolder,
-    progress_for: Callable[[str, int, int], Any],
+    meter: Meter,
+    progress_for: Callable[[str, int, int, ShardPool], Any],
     *,
     sampling: Sampling = SAMPLING,
     self_judged: bool = False,
@@ -211,7 +225,10 @@ async def judge(
         "self_judged": self_judged,
     }
     manifest = folder.settle(JUDGE_MANIFEST, {"settings": settings, "sessions": []})
-    rows = {row["id"]: row for row in dataset.rows if row["config"] in JUDGED}
+    judged = dataset.only(JUDGED)
+    rows = {row["id"]: row for row in judged.stream()}
+    meter.count(read_rows(folder.path / JUDGMENTS))
+    meter.count(row for row in read_rows(folder.path / ERRORS) if row["role"] == "judge")
     done = folder.done(JUDGMENTS)
     generations = [row for row in read_rows(folder.path / GENERATIONS) if row["config"] in JUDGED]
     strangers = [row["id"] for row in generations if row["id"] not in rows]
@@ -220,20 +237,15 @@ async def judge(
     todo = [row for row in generations if row["id"] not in done]
     counts = Counts(total=len(generations), before=len(generations) - len(todo))
     session: dict[str, Any] = {"started": now(), "environment": environment()}
-    session["shards"] = [identity._asdict() for identity in connected.identities]
+    client = connected.client
     try:
-        with progress_for("judge", len(todo), counts.before) as progress:
-            bench = _Bench(connected.client, folder, texts, sampling, response_format(kind), counts, progress)
-            await each(
-                todo,
-                lambda generation: bench.judge(rows[generation["id"]], generation),
-                connected.client.pool.capacity,
-            )
+        with progress_for("judge", len(todo), counts.before, client.pool) as progress:
+            extra = response_format(kind)
+            bench = _Bench(client, meter, folder, texts, sampling, extra, counts, progress)
+            await each(todo, lambda generation: bench.judge(rows[generation["id"]], generation), client.pool)
     finally:
-        session |= {"ended": now(), "done": counts.done, "failed": counts.failed}
-        session["pool"] = [
-            shard.summary() | {"url": redact(shard.url)} for shard in connected.client.pool.shards
-        ]
+        session |= ended(connected, counts)
+        manifest["prices"] = {**manifest.get("prices", {}), **meter.listed()}
         manifest["sessions"] = [*manifest.get("sessions", []), session]
         write_json(folder.path / JUDGE_MANIFEST, manifest)
     return counts

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from .backends.base import UNKNOWN, Backend, Identity, Sampling
+from . import roster
+from .admission import Admission, redact
+from .backends.base import Backend, Identity
 from .backends.messages import MessagesBackend
 from .client import Client, RetryPolicy
-from .errors import RequestError, ServerError, SettingsError
+from .errors import SettingsError
 from .shards import ShardPool
 
-_URL = re.compile(r"^https?://[^\s/]+", re.IGNORECASE)
-_CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@", re.IGNORECASE)
-_PROBE = [{"role": "user", "content": "Reply with the word: ready"}]
+_ROSTER = "shards:"
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model as named on the command line. ``kind``: ``messages``, ``openai`` or ``embedded``."""
+    """A model as named on the command line. ``kind``: ``messages``, ``openai`` or ``embedded``.
+
+    ``roster``: file or folder where the shards' URLs stand, which may change during the run.
+    """
 
     kind: str
     urls: tuple[str, ...] = ()
     name: str | None = None
+    roster: Path | None = None
 
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach servers. ``token`` never leaves this process but in the request header."""
+    """How to reach servers. ``token`` never leaves this process but in the request header.
+
+    ``read_timeout``: seconds for one attempt in all. ``wait``: seconds for the first shard of a roster.
+    """
 
     concurrency: int = 32
     read_timeout: float = 300.0
     token: str | None = field(default=None, repr=False)
     policy: RetryPolicy = RetryPolicy()
+    wait: float = 3600.0
 
 
 @dataclass(frozen=True)
@@ -60,16 +68,11 @@ class Connected:
         }
 
 
-def redact(text: str) -> str:
-    """``text`` without user names and passwords in URLs."""
-    return _CREDENTIALS.sub(r"\1", text)
-
-
 def parse(text: str, name: str | None = None) -> ModelSpec:
     """Read a model argument.
 
     Args:
-        text: ``embedded``, ``openai:NAME``, or one or more URLs with commas between them.
+        text: ``embedded``, ``openai:NAME``, one or more URLs with commas between them, or ``shards:PATH``.
         name: the ``model`` field to send to URLs, where a server needs it.
 
     Raises:
@@ -81,11 +84,16 @@ def parse(text: str, name: str | None = None) -> ModelSpec:
         if not text[7:].strip():
             raise SettingsError("openai: needs a model name, as in openai:gpt-4o")
         return ModelSpec("openai", name=text[7:].strip())
-    urls = tuple(part.strip().rstrip("/").removesuffix("/v1") for part in text.split(",") if part.strip())
-    wrong = [url for url in urls if not _URL.match(url)]
+    if text.startswith(_ROSTER):
+        path = Path(text.removeprefix(_ROSTER)).expanduser()
+        if not path.exists():
+            raise SettingsError(f"{path}: no such file or folder of shards")
+        return ModelSpec("messages", name=name, roster=path)
+    urls = tuple(roster.clean(part) for part in text.split(",") if part.strip())
+    wrong = [url for url in urls if not roster.URL.match(url)]
     if wrong or not urls:
         raise SettingsError(
-            f"unknown model {redact(', '.join(wrong) or text)!r}: give `embedded`, openai:NAME, "
+            f"unknown model {redact(', '.join(wrong) or text)!r}: give `embedded`, openai:NAME, shards:PATH, "
             "or URLs beginning http:// or https://"
         )
     if len(set(urls)) != len(urls):
@@ -105,45 +113,13 @@ def token_from(variable: str | None) -> str | None:
     return value or None
 
 
-def agree(identities: list[Identity]) -> None:
-    """Check that all shards serve one model.
-
-    Raises:
-        ServerError: naming the shards that differ.
-    """
-    first = identities[0]
-    if len(identities) > 1 and first.model == UNKNOWN:
-        raise ServerError(
-            f"{redact(first.url)} does not say what it serves, so {len(identities)} shards cannot be known "
-            "to be one model; name it with --model-name"
-        )
-    for other in identities[1:]:
-        if (other.model, other.revision) != (first.model, first.revision):
-            raise ServerError(
-                f"shards serve different models: {redact(first.url)} has {first.model}@{first.revision}, "
-                f"{redact(other.url)} has {other.model}@{other.revision}"
-            )
-
-
-async def _try_out(backend: Backend, url: str) -> None:
-    """One tiny request, so that a wrong token or address ends the run before it begins."""
-    for attempt in range(1, 6):
-        try:
-            await backend.complete(url, _PROBE, Sampling(max_new_tokens=8), {})
-        except RequestError as error:
-            if error.kind == "empty":
-                return
-            final = not error.retryable or error.kind in {"not_json", "bad_shape"}
-            if final or attempt == 5:
-                raise ServerError(f"{redact(url)}: {redact(error.message)}") from error
-            await asyncio.sleep(min(error.retry_after or attempt * 0.5, 10.0))
-        else:
-            return
-
-
 @asynccontextmanager
-async def connect(spec: ModelSpec, connection: Connection) -> AsyncIterator[Connected]:
+async def connect(
+    spec: ModelSpec, connection: Connection, say: Callable[[str], None] = lambda text: None
+) -> AsyncIterator[Connected]:
     """A client for ``spec``: identities fetched and compared, every shard tried once.
+
+    With a roster, shards that register later join while the client is in use; ``say`` tells of it.
 
     Raises:
         ServerError: a server is unreachable, refuses the token, answers no JSON, or shards disagree.
@@ -152,34 +128,44 @@ async def connect(spec: ModelSpec, connection: Connection) -> AsyncIterator[Conn
         from .embedded import EmbeddedServer
 
         with EmbeddedServer() as server:
-            inner = ModelSpec("messages", (server.url,), server.model_id)
-            async with _connected(inner, connection) as client:
-                identity = Identity(server.url, "transformers", server.name, server.revision, {})
+            backend = MessagesBackend(model=server.model_id, read_timeout=connection.read_timeout)
+            identity = Identity(server.url, "transformers", server.name, server.revision, {})
+            async with _client(backend, [server.url], connection) as client:
                 yield Connected(client, [identity], embedded=True)
         return
-    async with _connected(spec, connection) as client:
-        urls = [shard.url for shard in client.pool.shards]
-        identities = list(await asyncio.gather(*(client.backend.identify(url) for url in urls)))
-        agree(identities)
-        await asyncio.gather(*(_try_out(client.backend, url) for url in urls))
-        identities = [identity._replace(url=redact(identity.url)) for identity in identities]
-        yield Connected(client, identities, embedded=False)
+    urls = await roster.first(spec.roster, connection.wait) if spec.roster else list(spec.urls)
+    backend = _backend(spec, connection)
+    urls = urls or [backend.url]
+    admission = Admission(backend, say)
+    async with _client(backend, urls, connection) as client:
+        await admission.admit(*urls)
+        watcher: asyncio.Task[None] | None = None
+        if spec.roster:
+
+            async def join(url: str) -> None:
+                await admission.admit(url)
+                client.pool.join(url)
+
+            watching = roster.watch(spec.roster, set(urls), join, client.pool.leave, say)
+            watcher = asyncio.create_task(watching)
+        try:
+            yield Connected(client, admission.identities, embedded=False)
+        finally:
+            if watcher is not None:
+                watcher.cancel()
+                await asyncio.gather(watcher, return_exceptions=True)
 
 
-@asynccontextmanager
-async def _connected(spec: ModelSpec, connection: Connection) -> AsyncIterator[Client]:
-    backend: Backend
-    urls: tuple[str, ...]
+def _backend(spec: ModelSpec, connection: Connection) -> Any:
     if spec.kind == "openai":
         from .backends.openai_api import OpenAIBackend
 
-        openai = OpenAIBackend(spec.name or "", read_timeout=connection.read_timeout)
-        backend, urls = openai, (openai.url,)
-    else:
-        urls = spec.urls
-        backend = MessagesBackend(
-            token=connection.token, model=spec.name, read_timeout=connection.read_timeout
-        )
+        return OpenAIBackend(spec.name or "", read_timeout=connection.read_timeout)
+    return MessagesBackend(token=connection.token, model=spec.name, read_timeout=connection.read_timeout)
+
+
+@asynccontextmanager
+async def _client(backend: Backend, urls: Sequence[str], connection: Connection) -> AsyncIterator[Client]:
     pool = ShardPool(urls, concurrency=connection.concurrency)
     try:
         yield Client(backend, pool, connection.policy)

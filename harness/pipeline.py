@@ -10,9 +10,10 @@ from typing import Any
 
 from . import data
 from .backends.base import Sampling
+from .cost import Budget, Meter, price_for
 from .errors import HarnessError, SettingsError
 from .models import Connected, Connection, ModelSpec, connect
-from .progress import LineProgress
+from .progress import progress
 from .run import Counts, Plan, generate
 from .sap import Module, compose
 from .store import RunFolder
@@ -29,11 +30,12 @@ class TooManyFailuresError(HarnessError):
 
 @dataclass(frozen=True)
 class Judging:
-    """The judge of a run and how to reach it."""
+    """The judge of a run, how to reach it, and its price (``IN,OUT``) if the table has none."""
 
     spec: ModelSpec
     connection: Connection
     sampling: Sampling
+    price: str | None = None
 
 
 def sap_module(enabled: bool, principles: str | None) -> Module | None:
@@ -52,8 +54,8 @@ def sap_module(enabled: bool, principles: str | None) -> Module | None:
         raise SettingsError(str(error)) from error
 
 
-def _progress(label: str, total: int, before: int) -> LineProgress:
-    return LineProgress(label, total, before)
+def _meter(role: str, connected: Connected, price: str | None, budget: Budget) -> Meter:
+    return Meter(role, price_for(str(connected.model["model"]), price), budget)
 
 
 async def run_and_judge(
@@ -63,26 +65,41 @@ async def run_and_judge(
     connection: Connection,
     judging: Judging | None,
     say: Callable[[str], None],
+    *,
+    budget: Budget | None = None,
+    price: str | None = None,
 ) -> tuple[Counts, Counts | None]:
-    """Generate into ``out`` and judge what was generated; one server for both if they are the same."""
+    """Generate into ``out`` and judge what was generated; one server for both if they are the same.
+
+    Raises:
+        BudgetSpentError: ``budget`` is spent; what was finished is kept.
+    """
+    budget = budget or Budget()
     judged: Counts | None = None
     with RunFolder(out) as folder:
         async with AsyncExitStack() as stack:
-            connected = await stack.enter_async_context(connect(spec, connection))
+            connected = await stack.enter_async_context(connect(spec, connection, say))
             for identity in connected.identities:
                 say(f"{identity.url}: {identity.model} ({identity.engine})")
-            counts = await generate(plan, connected, folder, _progress)
+            meter = _meter("target", connected, price, budget)
+            counts = await generate(plan, connected, folder, meter, progress)
             if judging is not None:
                 same = judging.spec == spec
                 judge = connected if same else await stack.enter_async_context(
-                    connect(judging.spec, judging.connection)
+                    connect(judging.spec, judging.connection, say)
                 )  # fmt: skip
-                judged = await _judge(plan.dataset, judging, judge, folder, self_judged=same)
+                judged = await _judge(plan.dataset, judging, judge, folder, budget, self_judged=same)
     return counts, judged
 
 
 async def _judge(
-    dataset: data.Dataset, judging: Judging, connected: Connected, folder: RunFolder, *, self_judged: bool
+    dataset: data.Dataset,
+    judging: Judging,
+    connected: Connected,
+    folder: RunFolder,
+    budget: Budget,
+    *,
+    self_judged: bool,
 ) -> Counts:
     from .judge import judge
 
@@ -91,19 +108,22 @@ async def _judge(
         judging.spec.kind,
         connected,
         folder,
-        _progress,
+        _meter("judge", connected, judging.price, budget),
+        progress,
         sampling=judging.sampling,
         self_judged=self_judged,
     )
 
 
-async def judge_folder(dataset: data.Dataset, out: Path, judging: Judging, target: dict[str, Any]) -> Counts:
+async def judge_folder(
+    dataset: data.Dataset, out: Path, judging: Judging, target: dict[str, Any], say: Callable[[str], None]
+) -> Counts:
     """Judge a run folder that was generated before."""
     with RunFolder(out) as folder:
-        async with connect(judging.spec, judging.connection) as connected:
+        async with connect(judging.spec, judging.connection, say) as connected:
             theirs = (connected.model["model"], connected.model["revision"])
             same = theirs == (target["model"], target["revision"])
-            return await _judge(dataset, judging, connected, folder, self_judged=same)
+            return await _judge(dataset, judging, connected, folder, Budget(), self_judged=same)
 
 
 def dataset_of(out: Path, source: str | None) -> data.Dataset:
@@ -121,6 +141,7 @@ def dataset_of(out: Path, source: str | None) -> data.Dataset:
         settings["configs"],
         sample=settings["sample"],
         seed=settings["sample_seed"] or 0,
+        part=data.parse_part(settings.get("part")),
     )
     same_dataset(manifest, dataset, out)
     return dataset

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import Any
 
+from .admission import redact
 from .backends.base import Sampling
 from .client import Answer, Client, FailedError
-from .data import Dataset
-from .models import Connected, redact
+from .cost import Meter
+from .data import Dataset, Part
+from .models import Connected
 from .progress import Progress
 from .provenance import environment, now
 from .sap import Module, apply
-from .store import ERRORS, GENERATIONS, MANIFEST, RunFolder, write_json
+from .shards import ShardPool
+from .store import ERRORS, GENERATIONS, MANIFEST, RunFolder, read_rows, write_json
 from .thinking import strip
+from .work import each
 
-Item = TypeVar("Item")
+_COLUMNS = ("id", "config", "messages")
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Plan:
     sample_seed: int
     sampling: Sampling
     sap: Module | None
+    part: Part | None = None
 
     def settings(self, model: dict[str, Any]) -> dict[str, Any]:
         """The settings that a run folder is bound to."""
@@ -43,6 +47,7 @@ class Plan:
             "configs": list(self.configs),
             "sample": self.sample,
             "sample_seed": self.sample_seed if self.sample is not None else None,
+            "part": str(self.part) if self.part else None,
             "sampling": self.sampling.payload(),
             "sap": {"principles": list(self.sap.principles), "digest": self.sap.digest} if self.sap else None,
         }
@@ -61,23 +66,6 @@ class Counts:
     def failure_share(self) -> float:
         """Scenarios without an answer, of all."""
         return (self.total - self.before - self.done) / self.total if self.total else 0.0
-
-
-async def each(items: Sequence[Item], work: Callable[[Item], Awaitable[None]], workers: int) -> None:
-    """``work`` on every item, ``workers`` at a time; the first error ends all."""
-    source: Iterator[Item] = iter(items)
-
-    async def worker() -> None:
-        for item in source:
-            await work(item)
-
-    tasks = [asyncio.create_task(worker()) for _ in range(min(workers, len(items)))]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def error_row(role: str, identity: str, error: FailedError) -> dict[str, Any]:
@@ -121,10 +109,16 @@ def generation_row(row: dict[str, Any], answer: Answer) -> dict[str, Any] | None
 
 
 async def _one(
-    client: Client, folder: RunFolder, plan: Plan, row: dict[str, Any], counts: Counts, progress: Progress
+    client: Client,
+    meter: Meter,
+    folder: RunFolder,
+    plan: Plan,
+    row: dict[str, Any],
+    counts: Counts,
+    progress: Progress,
 ) -> None:
     try:
-        answer = await client.ask(apply(plan.sap, row["messages"]), plan.sampling)
+        answer = await client.ask(apply(plan.sap, row["messages"]), plan.sampling, meter)
     except FailedError as error:
         folder.append(ERRORS, error_row("target", row["id"], error))
         counts.failed += 1
@@ -141,6 +135,8 @@ async def _one(
                 "status": 200,
                 "message": f"nothing outside the thinking (finish_reason {answer.completion.finish_reason})",
                 "raw": answer.completion.text,
+                "prompt_tokens": answer.completion.prompt_tokens,
+                "completion_tokens": answer.completion.completion_tokens,
                 "attempts": answer.attempts,
                 "shard": redact(answer.shard),
                 "at": now(),
@@ -153,19 +149,33 @@ async def _one(
     progress.advance(failed=made is None)
 
 
+def ended(connected: Connected, counts: Counts) -> dict[str, Any]:
+    """What a manifest keeps of a session: counts, who answered, and how each shard did."""
+    return {
+        "ended": now(),
+        "done": counts.done,
+        "failed": counts.failed,
+        "shards": [identity._asdict() for identity in connected.identities],
+        "pool": [shard.summary() | {"url": redact(shard.url)} for shard in connected.client.pool.shards],
+    }
+
+
 async def generate(
     plan: Plan,
     connected: Connected,
     folder: RunFolder,
-    progress_for: Callable[[str, int, int], Any],
+    meter: Meter,
+    progress_for: Callable[[str, int, int, ShardPool], Any],
 ) -> Counts:
     """Run every scenario of ``plan`` that has no row yet.
 
     Args:
-        progress_for: makes a context manager that yields a Progress from label, to-do and done.
+        meter: counts tokens; those of earlier sessions are added to it from the folder.
+        progress_for: makes a context manager that yields a Progress from label, to-do, done and the pool.
 
     Raises:
         SettingsError: the folder was started with other settings.
+        BudgetSpentError: the meter's budget is spent; what was finished is kept.
         ServerError: all shards are gone; what was finished is kept.
         StoreError: the folder cannot be written.
     """
@@ -179,26 +189,23 @@ async def generate(
             "sessions": [],
         },
     )
+    meter.count(read_rows(folder.path / GENERATIONS))
+    meter.count(row for row in read_rows(folder.path / ERRORS) if row["role"] == "target")
     done = folder.done(GENERATIONS)
-    todo = [row for row in plan.dataset.rows if row["id"] not in done]
-    counts = Counts(total=len(plan.dataset.rows), before=len(plan.dataset.rows) - len(todo))
+    counts = Counts(total=len(plan.dataset))
+    counts.before = sum(row["id"] in done for row in plan.dataset.stream(["id"])) if done else 0
+    # Rows are read as they are needed: a run's memory does not grow with the dataset.
+    todo = (row for row in plan.dataset.stream(_COLUMNS) if row["id"] not in done)
     session: dict[str, Any] = {"started": now(), "environment": environment()}
-    session["shards"] = [identity._asdict() for identity in connected.identities]
     client = connected.client
     try:
-        with progress_for("generate", len(todo), counts.before) as progress:
+        with progress_for("generate", counts.total - counts.before, counts.before, client.pool) as progress:
             await each(
-                todo,
-                lambda row: _one(client, folder, plan, row, counts, progress),
-                client.pool.capacity,
+                todo, lambda row: _one(client, meter, folder, plan, row, counts, progress), client.pool
             )
     finally:
-        session |= {
-            "ended": now(),
-            "done": counts.done,
-            "failed": counts.failed,
-            "pool": [shard.summary() | {"url": redact(shard.url)} for shard in client.pool.shards],
-        }
+        session |= ended(connected, counts)
+        manifest["prices"] = {**manifest.get("prices", {}), **meter.listed()}
         manifest["sessions"] = [*manifest.get("sessions", []), session]
         write_json(folder.path / MANIFEST, manifest)
     return counts

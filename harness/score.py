@@ -15,6 +15,7 @@ from h2htalk_data.checks import Check, run
 from h2htalk_metric.aggregate import JUDGED
 
 from .baselines import FLOORS, baselines, beaten_by_constant
+from .cost import Price
 from .data import Dataset
 from .errors import SettingsError, StoreError
 from .judge import signature as judge_signature
@@ -127,6 +128,16 @@ def _tokens(rows: dict[str, dict[str, Any]]) -> dict[str, int | None]:
     return sums
 
 
+def _costs(manifest: dict[str, Any], role: str, tokens: dict[str, int | None]) -> dict[str, Any]:
+    """Tokens of a role and what they cost; ``usd`` is None without a price or without all counts."""
+    listed = manifest.get("prices", {}).get(role)
+    prompt, completion = tokens["prompt_tokens"], tokens["completion_tokens"]
+    usd = None
+    if listed and prompt is not None and completion is not None:
+        usd = round(Price(**listed).of(prompt, completion), 4)
+    return {**tokens, "usd": usd, "price": listed}
+
+
 def warnings_for(
     manifest: dict[str, Any], judge: dict[str, Any] | None, embedder_comparable: bool
 ) -> list[str]:
@@ -212,7 +223,10 @@ def score_run(folder: Path, dataset: Dataset, *, embedder: Any) -> dict[str, Any
         "checks": check_rates(dataset, generations),
         "failures": failures(folder, generations, judgments),
         "truncated": sum(row["finish_reason"] == "length" for row in generations.values()),
-        "tokens": {"target": _tokens(generations), "judge": _tokens(judgments) if judge else None},
+        "cost": {
+            "target": _costs(manifest, "target", _tokens(generations)),
+            "judge": _costs(judge, "judge", _tokens(judgments)) if judge else None,
+        },
     }
     _write_scores(folder / SCORES, examples)
     write_json(folder / RESULTS, results)

@@ -3,6 +3,7 @@
 A request goes to the healthy shard with the smallest share of its limit in flight. An overload signal
 multiplies a shard's limit by 0.8 at most once per cool-down; clean rounds at a saturated limit bring it
 back. A shard that fails several times in a row is ejected and let back in by a single probe request.
+Shards may join a running pool, and leave it: a leaving one finishes what it has.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Shard:
     cooling_until: float = 0.0
     ejected_until: float | None = None
     probing: bool = False
+    retired: bool = False
     done: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     limits: list[tuple[float, str]] = field(default_factory=list)
@@ -48,6 +50,8 @@ class Shard:
 
     def room(self, now: float) -> bool:
         """Whether the shard may take a request now."""
+        if self.retired:
+            return False
         if self.ejected_until is not None:
             return not self.probing and now >= self.ejected_until
         return self.in_flight < int(self.limit)
@@ -59,8 +63,15 @@ class Shard:
             "done": self.done,
             "failures": dict(self.failures),
             "limit": round(self.limit, 1),
-            "ejected": self.ejected_until is not None,
+            "state": self.state,
         }
+
+    @property
+    def state(self) -> str:
+        """``up``, ``out`` after failures, or ``left``."""
+        if self.retired:
+            return "left"
+        return "up" if self.ejected_until is None else "out"
 
 
 class ShardPool:
@@ -82,6 +93,8 @@ class ShardPool:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.shards = [Shard(url, concurrency) for url in urls]
+        self.on_growth: Callable[[], None] | None = None
+        self._concurrency = concurrency
         self._give_up = give_up
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -90,7 +103,29 @@ class ShardPool:
     @property
     def capacity(self) -> int:
         """The most requests that can be in flight over all shards."""
-        return sum(shard.ceiling for shard in self.shards)
+        return sum(shard.ceiling for shard in self.shards if not shard.retired)
+
+    def join(self, url: str) -> None:
+        """Add a shard, or take back one that had left."""
+        for shard in self.shards:
+            if shard.url == url:
+                if not shard.retired:
+                    return
+                shard.retired, shard.ejected_until, shard.streak = False, None, 0
+                break
+        else:
+            self.shards.append(Shard(url, self._concurrency))
+        self._all_out_since = None
+        if self.on_growth is not None:
+            self.on_growth()
+        while self._waiting:
+            self._wake()
+
+    def leave(self, url: str) -> None:
+        """Send nothing more to a shard; what it has in flight may finish."""
+        for shard in self.shards:
+            if shard.url == url:
+                shard.retired = True
 
     def _choose(self) -> Shard | None:
         now = self._clock()
@@ -107,13 +142,15 @@ class ShardPool:
         """
         while (shard := self._choose()) is None:
             now = self._clock()
-            out = [shard.ejected_until for shard in self.shards if shard.ejected_until is not None]
-            if len(out) == len(self.shards):
+            staying = [shard for shard in self.shards if not shard.retired]
+            out = [shard.ejected_until for shard in staying if shard.ejected_until is not None]
+            if len(out) == len(staying):
                 self._all_out_since = self._all_out_since or now
                 if now - self._all_out_since > self._give_up:
-                    last = self.shards[0].failures.most_common(1)[0][0]
+                    kinds = sum((shard.failures for shard in staying), Counter[str]())
+                    what = f"have failed ({kinds.most_common(1)[0][0]})" if kinds else "have left"
                     raise ServerError(
-                        f"all {len(out)} shard(s) have failed for {self._give_up:.0f} s ({last}); "
+                        f"all {len(staying) or len(self.shards)} shard(s) {what} for {self._give_up:.0f} s; "
                         "the same command goes on where it stopped"
                     )
             pause = max(0.02, min(out, default=now + 1.0) - now)

@@ -113,6 +113,7 @@ class ChatServer:
     async def _main(self) -> None:
         self._stopping = asyncio.Event()
         app = web.Application(client_max_size=64 << 20)
+        app.router.add_get("/health", self._health)
         app.router.add_get("/info", self._info)
         app.router.add_get("/v1/models", self._models)
         app.router.add_post("/v1/chat/completions", self._chat)
@@ -127,6 +128,9 @@ class ChatServer:
 
     def _authorised(self, request: web.Request) -> bool:
         return self.token is None or request.headers.get("Authorization") == f"Bearer {self.token}"
+
+    async def _health(self, request: web.Request) -> web.StreamResponse:
+        return web.Response()
 
     async def _info(self, request: web.Request) -> web.StreamResponse:
         if not self.info:

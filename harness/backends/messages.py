@@ -7,6 +7,7 @@ bound by it.
 from __future__ import annotations
 
 import asyncio
+from pathlib import PurePath
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ import orjson
 from ..errors import RequestError, ServerError
 from .base import UNKNOWN, Completion, Identity, Sampling
 
+_ENGINES = frozenset({"vllm", "sglang", "llamacpp"})
 _OVERLOADED = ("overloaded", "queue is full", "too many requests")
 
 
@@ -88,7 +90,8 @@ class MessagesBackend:
     Args:
         token: bearer token, sent with every request and never logged.
         model: value of the ``model`` field; None sends what the server said it serves.
-        connect_timeout, read_timeout: seconds for one attempt.
+        connect_timeout: seconds until a connection stands. read_timeout: seconds for one attempt in all,
+            so that a server that dribbles bytes does not hold a place for ever.
     """
 
     def __init__(
@@ -102,9 +105,7 @@ class MessagesBackend:
         self._token = token
         self._model = model
         self._served: dict[str, str] = {}
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=connect_timeout, sock_read=read_timeout
-        )
+        self._timeout = aiohttp.ClientTimeout(total=read_timeout, sock_connect=connect_timeout)
         self._session: aiohttp.ClientSession | None = None
 
     def _open(self) -> aiohttp.ClientSession:
@@ -157,18 +158,26 @@ class MessagesBackend:
                 "max_total_tokens",
             )
             details = {name: info[name] for name in kept if info.get(name) is not None}
-            self._served[url] = info["model_id"]
-            return Identity(url, "tgi", info["model_id"], info.get("model_sha"), details)
+            name = info["model_id"]
+            self._served[url] = name
+            shown = PurePath(name).name if name.startswith("/") else name
+            return Identity(url, "tgi", shown, info.get("model_sha"), details)
         models = await self._get(url, "/v1/models")
         version = await self._get(url, "/version")
         details = version if isinstance(version, dict) else {}
         listed = models.get("data") if isinstance(models, dict) else None
-        names = [
-            item["id"] for item in listed or [] if isinstance(item, dict) and isinstance(item.get("id"), str)
-        ]
-        name = self._model or (names[0] if names else "")
+        served = [item for item in listed or [] if isinstance(item, dict) and isinstance(item.get("id"), str)]
+        chosen = next((item for item in served if item["id"] == self._model), served[0] if served else {})
+        name = self._model or chosen.get("id", "")
+        # vLLM, SGLang and llama.cpp sign the models they list; vLLM and SGLang tell their longest context.
+        engine = chosen.get("owned_by")
+        if isinstance(chosen.get("max_model_len"), int):
+            details = {**details, "max_model_len": chosen["max_model_len"]}
         self._served[url] = name
-        return Identity(url, "messages", name or UNKNOWN, None, details)
+        known = engine if engine in _ENGINES else "messages"
+        # A server started from a folder or file names it; which folder is this machine's business.
+        shown = PurePath(name).name if name.startswith("/") else name
+        return Identity(url, known, shown or UNKNOWN, None, details)
 
     async def complete(
         self, url: str, messages: list[dict[str, str]], sampling: Sampling, extra: dict[str, Any]

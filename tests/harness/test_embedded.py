@@ -191,7 +191,7 @@ def test_a_run_on_the_embedded_model_is_marked_not_comparable(built: Path, tmp_p
     for config in ("ItineraryResponse", "ItineraryMiddle"):
         cell = results["scores"]["configs"][config]
         assert cell["n"] == 2 and 0 < cell["s"] < 1 and 0 < cell["ss"] < 1
-    assert results["tokens"]["target"]["completion_tokens"] > 0
+    assert results["cost"]["target"]["completion_tokens"] > 0
     assert "NOT COMPARABLE" in (out / "report.html").read_text()
     served = [json.loads(line)["served"] for line in (out / "generations.jsonl").read_text().splitlines()]
     assert all("/" not in name for name in served), "a path of this machine got out"

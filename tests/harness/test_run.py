@@ -221,7 +221,7 @@ def test_a_shard_that_dies_loses_nothing(built: Path, tmp_path: Path) -> None:
     assert child.returncode == 0, errors
     assert sorted(ids(out / "generations.jsonl")) == sorted(all_ids(built))
     pool = json.loads((out / "manifest.json").read_text())["sessions"][0]["pool"]
-    assert pool[1]["failures"] and pool[1]["ejected"] and not pool[0]["failures"]
+    assert pool[1]["failures"] and pool[1]["state"] == "out" and not pool[0]["failures"]
 
 
 def free_port() -> int:
@@ -265,7 +265,12 @@ def test_unusable_servers_are_one_clear_line(built: Path, tmp_path: Path) -> Non
         one_line(run_cli("run", "--model", server.url, "--dataset", built, "--out", tmp_path / "b", *LEXICAL),
                  server.url, "HTML")  # fmt: skip
     with ChatServer() as one, ChatServer(info={"model_id": "other/model", "model_sha": "abc123"}) as two:
-        one_line(attempt(f"{one.url},{two.url}"), "shards serve different models", "other/model@abc123")
+        one_line(
+            attempt(f"{one.url},{two.url}"),
+            "shards serve different models",
+            "model test/model at",
+            "other/model at",
+        )
     assert len(ids(out / "generations.jsonl")) == len(all_ids(built)), "an error lost what was there"
 
 
@@ -286,7 +291,8 @@ def test_tokens_that_were_not_reported_are_not_zero(built: Path, tmp_path: Path)
                        "--out", tmp_path / "run", *LEXICAL)  # fmt: skip
     assert done.returncode == 0, done.stderr
     unknown = {"prompt_tokens": None, "completion_tokens": None}
-    assert results(tmp_path / "run")["tokens"] == {"target": unknown, "judge": unknown}
+    nothing = {**unknown, "usd": None, "price": None}
+    assert results(tmp_path / "run")["cost"] == {"target": nothing, "judge": nothing}
 
 
 def test_wrong_arguments_are_one_clear_line(built: Path, tmp_path: Path) -> None:
@@ -357,7 +363,7 @@ def test_sap_comes_first_and_is_recorded(built: Path, tmp_path: Path) -> None:
         done = run_cli("run", "--model", server.url, "--dataset", built, "--out", out, "--sample", "1", "--sap",
                        "--sap-principles", "autonomy_support,secure_base", *LEXICAL)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    sent = [system for system in systems if not system.startswith("Reply with")]
+    sent = [system for system in systems if not system.startswith("Count from one")]
     assert len(sent) == 11
     for system in sent:
         base, autonomy = system.index("Secure base."), system.index("Autonomy support.")
