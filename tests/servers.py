@@ -1,7 +1,7 @@
 """Real HTTP servers for tests: a Messages API over aiohttp in a thread, with faults on request.
 
 Its answers are a function of the messages alone, so that two runs can be compared. Every request and
-answer keeps to the contract that the harness relies on (``check_request``).
+answer is checked against the contract with TGI (``tgi_contract.json``); what breaks it is in ``problems``.
 """
 
 from __future__ import annotations
@@ -12,29 +12,23 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from aiohttp import web
+from jsonschema import Draft202012Validator
 
 Fault = Callable[[web.Request, dict[str, Any], int], Awaitable["web.StreamResponse | None"]]
 
 
-def check_request(body: dict[str, Any]) -> None:
-    """The fields of TGI's ChatRequest that the harness sends, with their types."""
-    assert isinstance(body["model"], str)
-    assert body["messages"] and all(
-        set(message) == {"role", "content"}
-        and message["role"] in {"system", "user", "assistant"}
-        and isinstance(message["content"], str)
-        for message in body["messages"]
-    )
-    assert isinstance(body["max_tokens"], int) and body["max_tokens"] > 0
-    assert isinstance(body["temperature"], float)
-    assert body["stream"] is False
-    unknown = set(body) - {"model", "messages", "max_tokens", "temperature", "top_p", "seed", "stream",
-                           "response_format"}  # fmt: skip
-    assert not unknown, unknown
+CONTRACT: dict[str, Any] = json.loads((Path(__file__).parent / "tgi_contract.json").read_text())
+
+
+def breaches(name: str, value: Any) -> list[str]:
+    """How ``value`` breaks the part ``name`` of the contract with TGI."""
+    validator = Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": CONTRACT["$defs"]})
+    return [f"{name} {error.json_path}: {error.message}" for error in validator.iter_errors(value)]
 
 
 def default_answer(messages: list[dict[str, str]]) -> str:
@@ -56,6 +50,8 @@ class ChatServer:
         fault: called first with the request, its body and how often this body was seen before (0, 1, …);
             may answer by itself or raise. info: what ``/info`` says; None has no such path.
         token: the bearer token to insist on.
+
+    Leaving it fails if a request or a regular answer broke the contract, unless ``lenient``.
     """
 
     def __init__(
@@ -76,12 +72,13 @@ class ChatServer:
         )
         self.token = token
         self.models = [{"id": "test/model", "object": "model"}]
-        self.usage: dict[str, int] | None = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        self.usage: dict[str, Any] | None = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
         self.calls: Counter[str] = Counter()
         self.requests = 0
         self.in_flight = 0
         self.most_in_flight = 0
         self.problems: list[str] = []
+        self.lenient = False
         self._port = port
         self._ready = threading.Event()
 
@@ -100,6 +97,8 @@ class ChatServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        if kind is None and not self.lenient:
+            assert not self.problems, self.problems[:3]
 
     def stop(self) -> None:
         if self._thread.is_alive():
@@ -135,6 +134,7 @@ class ChatServer:
     async def _info(self, request: web.Request) -> web.StreamResponse:
         if not self.info:
             raise web.HTTPNotFound
+        self.problems += breaches("info", self.info)
         return web.json_response(self.info)
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
@@ -142,12 +142,9 @@ class ChatServer:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         if not self._authorised(request):
-            return web.json_response({"error": "unauthorized"}, status=401)
+            return web.json_response({"error": "unauthorized", "error_type": "unauthorized"}, status=401)
         body = await request.json()
-        try:
-            check_request(body)
-        except (AssertionError, KeyError) as error:
-            self.problems.append(repr(error))
+        self.problems += breaches("request", body)
         key = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
         seen = self.calls[key]
         self.calls[key] += 1
@@ -161,7 +158,9 @@ class ChatServer:
                 answer = await self.fault(request, body, seen)
                 if answer is not None:
                     return answer
-            return self.completion(self.answer(body["messages"]))
+            made = self.completion(self.answer(body["messages"]))
+            self.problems += breaches("completion", json.loads(made.text or ""))
+            return made
         finally:
             self.in_flight -= 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -87,7 +88,7 @@ def test_killed_at_any_point_and_started_again_equals_an_unbroken_run(built: Pat
         ]
         kills = 0
         before = server.requests
-        for wait_for in (10, 60, 150, 230, 260):
+        for wait_for in sorted(random.Random(5).sample(range(1, 1600), 10)):
             child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             while child.poll() is None and server.requests - before < wait_for:
                 time.sleep(0.002)
@@ -95,7 +96,7 @@ def test_killed_at_any_point_and_started_again_equals_an_unbroken_run(built: Pat
                 os.kill(child.pid, signal.SIGKILL)
                 kills += 1
             child.wait()
-        assert kills >= 3
+        assert kills == 10
         # What a kill in the middle of a write leaves behind.
         with (broken / "generations.jsonl").open("ab") as file:
             file.write(b'{"id": "DialogueBase-00')
@@ -286,7 +287,7 @@ def test_shards_that_say_nothing_of_their_model_are_not_taken_for_one(built: Pat
 
 def test_tokens_that_were_not_reported_are_not_zero(built: Path, tmp_path: Path) -> None:
     with ChatServer() as server:
-        server.usage = None
+        server.usage, server.lenient = None, True
         done = run_cli("run", "--model", server.url, "--judge", server.url, "--dataset", built, "--sample", "1",
                        "--out", tmp_path / "run", *LEXICAL)  # fmt: skip
     assert done.returncode == 0, done.stderr
