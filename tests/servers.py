@@ -67,9 +67,9 @@ class ChatServer:
         self.answer = answer
         self.delay = delay
         self.fault = fault
-        self.info = (
-            {"model_id": "test/model", "model_sha": "abc123", "version": "3.0"} if info is None else info
-        )
+        self.info = {"model_id": "test/model", "model_sha": "abc123"} if info is None else info
+        if self.info:
+            self.info = {"version": "3.3.5", **self.info}
         self.token = token
         self.models = [{"id": "test/model", "object": "model"}]
         self.usage: dict[str, Any] | None = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
