@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,13 +239,14 @@ async def judge(
     counts = Counts(total=len(generations), before=len(generations) - len(todo))
     session: dict[str, Any] = {"started": now(), "environment": environment()}
     client = connected.client
+    began = time.monotonic()
     try:
         with progress_for("judge", len(todo), counts.before, client.pool) as progress:
             extra = response_format(kind)
             bench = _Bench(client, meter, folder, texts, sampling, extra, counts, progress)
             await each(todo, lambda generation: bench.judge(rows[generation["id"]], generation), client.pool)
     finally:
-        session |= ended(connected, counts)
+        session |= ended(connected, counts, began)
         manifest["prices"] = {**manifest.get("prices", {}), **meter.listed()}
         manifest["sessions"] = [*manifest.get("sessions", []), session]
         write_json(folder.path / JUDGE_MANIFEST, manifest)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
@@ -149,10 +151,15 @@ async def _one(
     progress.advance(failed=made is None)
 
 
-def ended(connected: Connected, counts: Counts) -> dict[str, Any]:
-    """What a manifest keeps of a session: counts, who answered, and how each shard did."""
+def ended(connected: Connected, counts: Counts, began: float) -> dict[str, Any]:
+    """What a manifest keeps of a session: counts, who answered, and how each shard did.
+
+    Args:
+        began: ``time.monotonic()`` before the first request; start-up and scoring are not in ``seconds``.
+    """
     return {
         "ended": now(),
+        "seconds": round(time.monotonic() - began, 3),
         "done": counts.done,
         "failed": counts.failed,
         "shards": [identity._asdict() for identity in connected.identities],
@@ -195,16 +202,19 @@ async def generate(
     counts = Counts(total=len(plan.dataset))
     counts.before = sum(row["id"] in done for row in plan.dataset.stream(["id"])) if done else 0
     # Rows are read as they are needed: a run's memory does not grow with the dataset.
-    todo = (row for row in plan.dataset.stream(_COLUMNS) if row["id"] not in done)
+    rows = (row for row in plan.dataset.stream(_COLUMNS) if row["id"] not in done)
+    # The first is fetched before the clock runs: with it comes the reader's own start-up.
+    todo = chain(list(islice(rows, 1)), rows)
     session: dict[str, Any] = {"started": now(), "environment": environment()}
     client = connected.client
+    began = time.monotonic()
     try:
         with progress_for("generate", counts.total - counts.before, counts.before, client.pool) as progress:
             await each(
                 todo, lambda row: _one(client, meter, folder, plan, row, counts, progress), client.pool
             )
     finally:
-        session |= ended(connected, counts)
+        session |= ended(connected, counts, began)
         manifest["prices"] = {**manifest.get("prices", {}), **meter.listed()}
         manifest["sessions"] = [*manifest.get("sessions", []), session]
         write_json(folder.path / MANIFEST, manifest)

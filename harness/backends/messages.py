@@ -113,7 +113,7 @@ class MessagesBackend:
             headers = {"Content-Type": "application/json"}
             if self._token:
                 headers["Authorization"] = f"Bearer {self._token}"
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60)
+            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=60, happy_eyeballs_delay=None)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 headers=headers,
