@@ -9,62 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .cli_options import (
+    ConcurrencyOption,
+    DatasetOption,
+    EmbedderOption,
+    JudgeOption,
+    KeyOption,
+    ModelOption,
+    OutOption,
+    RunArgument,
+    TimeoutOption,
+    app,
+    embedder_name,
+    say,
+)
 from .errors import HarnessError, SettingsError
 
 if TYPE_CHECKING:
     from .models import Connection
     from .pipeline import Judging
-
-app = typer.Typer(
-    name="h2htalk",
-    help="H2HTalk: can a language model be a good emotional companion?",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-ModelOption = Annotated[
-    str,
-    typer.Option(
-        "--model",
-        help="embedded, openai:NAME, URLs of one model's shards (comma-separated), or shards:PATH.",
-    ),
-]
-OutOption = Annotated[Path, typer.Option("--out", help="Run folder; the same command on it goes on.")]
-DatasetOption = Annotated[
-    str | None,
-    typer.Option("--dataset", help="Built dataset: a folder, or ORG/NAME[@REVISION] on the Hub."),
-]
-EmbedderOption = Annotated[
-    str,
-    typer.Option("--embedder", help="Model for semantic similarity: name, folder, minilm-embedded or none."),
-]
-JudgeOption = Annotated[
-    str | None, typer.Option("--judge", help="Judge of the levels I-III: openai:gpt-4o, embedded or URLs.")
-]
-ConcurrencyOption = Annotated[
-    int, typer.Option("--concurrency", min=1, help="Most requests in flight per shard.")
-]
-TimeoutOption = Annotated[float, typer.Option("--timeout", min=1, help="Seconds for one attempt.")]
-KeyOption = Annotated[
-    str | None,
-    typer.Option("--api-key-env", help="Environment variable with the servers' token [H2HTALK_API_KEY]."),
-]
-EngineOption = Annotated[str, typer.Option("--engine", help="tgi, vllm or sglang.")]
-ContainerOption = Annotated[str, typer.Option("--container", help="none, apptainer or docker.")]
-SbatchOption = Annotated[
-    list[str] | None, typer.Option("--sbatch", help="An sbatch option, as --sbatch=--partition=gpu.")
-]
-RunArgument = Annotated[Path, typer.Argument(help="A run folder.")]
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text + "\n")
-
-
-def _embedder(name: str) -> str | None:
-    return None if name == "none" else name
 
 
 def _judging(
@@ -202,11 +165,11 @@ def run(
     judge_connection = models.Connection(concurrency, timeout, judge_token, wait=wait_shards)
     judging = _judging(judge, judge_name, judge_connection, judge_tokens, judge_price)
     running = pipeline.run_and_judge(
-        plan, out, spec, connection, judging, _say, budget=Budget(max_cost, max_tokens), price=price
+        plan, out, spec, connection, judging, say, budget=Budget(max_cost, max_tokens), price=price
     )
     counts, judged = asyncio.run(running)
     if score_it:
-        _show(pipeline.score_and_report(out, loaded, _embedder(embedder)), out)
+        _show(pipeline.score_and_report(out, loaded, embedder_name(embedder)), out)
     if counts.failure_share > allow_failures:
         missing = counts.total - counts.before - counts.done
         raise pipeline.TooManyFailuresError(
@@ -240,22 +203,10 @@ def judge(
     connection = models.Connection(concurrency, timeout, models.token_from(api_key_env))
     judging = _judging(judge_model, judge_name, connection, judge_tokens)
     assert judging is not None
-    counts = asyncio.run(pipeline.judge_folder(loaded, run_folder, judging, target, _say))
+    counts = asyncio.run(pipeline.judge_folder(loaded, run_folder, judging, target, say))
     typer.echo(f"{counts.before + counts.done} of {counts.total} judged, {counts.failed} failed")
     if counts.failed:
         raise pipeline.TooManyFailuresError(f"{counts.failed} judgments failed; the same command tries again")
-
-
-@app.command()
-def merge(
-    parts: Annotated[list[Path], typer.Argument(help="Run folders made with --part.")],
-    out: OutOption,
-) -> None:
-    """Join the parts of one run into a run folder; score it afterwards."""
-    from .merge import merge as join
-
-    n, missing = join(parts, out)
-    typer.echo(f"{n} answers in {out}" + (f"; missing parts: {', '.join(missing)}" if missing else ""))
 
 
 @app.command()
@@ -266,7 +217,7 @@ def score(
     from . import pipeline
 
     loaded = pipeline.dataset_of(run_folder, dataset)
-    _show(pipeline.score_and_report(run_folder, loaded, _embedder(embedder)), run_folder)
+    _show(pipeline.score_and_report(run_folder, loaded, embedder_name(embedder)), run_folder)
 
 
 @app.command()
@@ -315,7 +266,7 @@ def baselines(
     loaded = data.load(dataset or pipeline.DATASET, data.parse_configs(configs))
     from .baselines import baselines as score_all
 
-    model = load_embedder(_embedder(embedder), None)
+    model = load_embedder(embedder_name(embedder), None)
     found = score_all(loaded.rows, embedder=model, sizes=loaded.sizes)
     Console().print(floors_table(found, "lexical" if model is None else "s"))
 
@@ -391,94 +342,6 @@ def stats(
     typer.echo("verb-noun: " + ", ".join(f"{verb} {noun} {n}" for verb, noun, n in pairs[:8]) + " …")
 
 
-launch_app = typer.Typer(help="Start servers on a cluster and run against them.", no_args_is_help=True)
-app.add_typer(launch_app, name="launch")
-
-
-@launch_app.command("slurm", context_settings={"allow_extra_args": True})
-def launch_slurm(
-    context: typer.Context,
-    model: Annotated[str, typer.Option("--model", help="Hub id, or a folder that the nodes see.")],
-    out: OutOption,
-    shards: Annotated[int, typer.Option("--shards", min=1)] = 1,
-    gpus: Annotated[int, typer.Option("--gpus-per-shard", min=1)] = 1,
-    engine: EngineOption = "tgi",
-    container: ContainerOption = "none",
-    image: Annotated[str | None, typer.Option("--image", help="Instead of the engine's own image.")] = None,
-    revision: Annotated[str | None, typer.Option("--revision")] = None,
-    engine_arg: Annotated[
-        list[str] | None, typer.Option("--engine-arg", help="An argument of the engine, as --engine-arg=-x.")
-    ] = None,
-    sbatch: SbatchOption = None,
-    serve_only: Annotated[
-        bool, typer.Option("--serve-only", help="Submit and leave the shards running.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the batch script only.")] = False,
-) -> None:
-    """Serve a model as a Slurm job array and run against it; options of `run` follow after --."""
-    from .launch import engines, slurm
-
-    serving = engines.Serving(
-        model, engine, container, shards, gpus, revision, image, tuple(engine_arg or ())
-    )
-    folder = out / "shards"
-    if dry_run:
-        typer.echo(slurm.script(serving, folder, sbatch or ()))
-        return
-    job = slurm.submit(serving, folder, sbatch or ())
-    _say(f"job {job}: {shards} shard(s) of {model}, roster {folder}")
-    if serve_only:
-        typer.echo(f"h2htalk run --model shards:{folder} --out {out}    # afterwards: scancel {job}")
-        return
-    command = [sys.executable, "-m", "h2htalk_harness.cli", "run", "--model", f"shards:{folder}"]
-    raise typer.Exit(slurm.run([*command, "--out", str(out), *context.args], job, folder))
-
-
-@app.command(context_settings={"allow_extra_args": True})
-def sweep(
-    context: typer.Context,
-    models: Annotated[
-        Path | None, typer.Argument(help="A models file; the paper's fifty models by default.")
-    ] = None,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the run folders.")] = Path("runs"),
-    only: Annotated[
-        str | None, typer.Option("--only", help="Names or groups of models, comma-separated.")
-    ] = None,
-    shards: Annotated[int, typer.Option("--shards", min=1, help="Shards of each model.")] = 1,
-    engine: EngineOption = "tgi",
-    container: ContainerOption = "none",
-    sbatch: SbatchOption = None,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Models at the same time.")] = 1,
-    show: Annotated[bool, typer.Option("--list", help="Print the models and what each needs.")] = False,
-) -> None:
-    """Run model after model, on Slurm or by API; options of `run` follow after --."""
-    from .launch import sweep as sweeping
-
-    chosen = [name.strip() for name in only.split(",") if name.strip()] if only else []
-    entries = sweeping.choose(sweeping.load(models or sweeping.MODELS), chosen)
-    if show:
-        for entry in entries:
-            need = "API" if (entry.id or "").startswith("openai:") else f"{entry.gpus} GPU(s) a shard"
-            reported = f"reported {entry.overall:.2f}" if entry.overall is not None else ""
-            typer.echo(
-                f"{entry.name:36} {entry.group:12} {entry.id or '-':44} "
-                f"{need if entry.id else entry.note or 'no public id'}  {reported}"
-            )
-        return
-    launch = [
-        "--engine",
-        engine,
-        "--container",
-        container,
-        *(f"--sbatch={option}" for option in sbatch or ()),
-    ]
-    outcomes = sweeping.sweep(
-        entries, out, launch=launch, run=context.args, shards=shards, at_once=at_once, say=_say
-    )
-    if failed := [outcome.entry.name for outcome in outcomes if outcome.state == "failed"]:
-        raise HarnessError(f"{len(failed)} of {len(entries)} models failed: {', '.join(failed)}")
-
-
 @app.command()
 def demo(
     out: OutOption = Path("runs/demo"),
@@ -487,7 +350,13 @@ def demo(
     """Build, serve the embedded model, run some scenarios of every config, judge, score, report."""
     from .demo import demo as play
 
-    _show(play(out, sample, _say), out)
+    _show(play(out, sample, say), out)
+
+
+# Importing them registers their commands, after these.
+from . import cli_cluster, cli_hub  # noqa: E402
+
+__all__ = ["app", "cli_cluster", "cli_hub", "main"]
 
 
 def main() -> None:
@@ -495,14 +364,14 @@ def main() -> None:
     try:
         app()
     except HarnessError as error:
-        _say(f"error: {error}")
+        say(f"error: {error}")
         sys.exit(error.exit_code)
     except OSError as error:
         # A full disk or a folder that may not be written, met outside the run store.
-        _say(f"error: {error}")
+        say(f"error: {error}")
         sys.exit(HarnessError.exit_code)
     except KeyboardInterrupt:
-        _say("stopped; the same command goes on")
+        say("stopped; the same command goes on")
         sys.exit(130)
 
 
