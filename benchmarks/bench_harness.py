@@ -397,9 +397,10 @@ def peers(work: Path, report: Report, venv: Path, rounds: int) -> None:
     report.figure("s whole command, h2htalk run", mine, None)
     for name, seconds in theirs.items():
         report.figure(f"s whole command, {name}", statistics.median(seconds), None)
-    if theirs:
-        fastest = min(statistics.median(seconds) for seconds in theirs.values())
-        report.figure("times faster than the fastest of them", fastest / mine, 3)
+    # What users type is compared; lm-eval's Python interface can leave out the index of its task files.
+    typed = [statistics.median(seconds) for name, seconds in theirs.items() if not name.endswith("-python")]
+    if typed:
+        report.figure("times faster than the fastest command of them", min(typed) / mine, 3)
 
 
 def main() -> int:
