@@ -81,7 +81,8 @@ def send(
     Raises:
         PublishError: a secret was found, or the Hub refuses.
     """
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    # HTTPError is the base of the HTTP client's own errors, under the name that every hub version has for it.
+    from huggingface_hub.errors import HFValidationError, HTTPError  # type: ignore[attr-defined]
 
     if found := secrets(folder):
         raise PublishError(f"not published, this looks secret: {'; '.join(found[:5])}")
@@ -97,7 +98,7 @@ def send(
             create_pr=pull_request,
             delete_patterns="*" if replace else None,
         )
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    except (HTTPError, HFValidationError, OSError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise PublishError(f"{repo}: {first}") from error
     return Receipt(repo, str(commit.pr_url or commit.commit_url), files)
@@ -250,7 +251,11 @@ def run(
 def _already(hub: HfApi, repo: str, published: Published) -> str | None:
     """Where the same results stand in the repository, if they do."""
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, RepositoryNotFoundError
+    from huggingface_hub.errors import (  # type: ignore[attr-defined]
+        EntryNotFoundError,
+        HTTPError,
+        RepositoryNotFoundError,
+    )
 
     folder = str(published.path.parent)
     try:
@@ -267,7 +272,7 @@ def _already(hub: HfApi, repo: str, published: Published) -> str | None:
                 return f"{hub.endpoint}/datasets/{repo}/blob/main/{name}"
     except (EntryNotFoundError, RepositoryNotFoundError):
         return None
-    except HfHubHTTPError as error:
+    except (HTTPError, OSError) as error:
         raise PublishError(f"{repo}: {str(error).splitlines()[0]}") from error
     return None
 

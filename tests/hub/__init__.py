@@ -1,0 +1,1 @@
+"""The stand-in Hub and its test."""
