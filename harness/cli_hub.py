@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from .cli_options import DatasetOption, EmbedderOption, RunArgument, app, embedder_name
-from .errors import HarnessError
+from .errors import HarnessError, SettingsError
 
 publish_app = typer.Typer(help="Send to the Hub (HF_ENDPOINT is respected).", no_args_is_help=True)
 app.add_typer(publish_app, name="publish")
@@ -127,3 +127,38 @@ def card(run_folder: RunArgument) -> None:
     from .model_card import block
 
     typer.echo(block(publish.checked(run_folder)), nl=False)
+
+
+@app.command()
+def leaderboard(
+    folder: Annotated[Path, typer.Argument(help="Run folders, or a checkout of a results dataset.")] = Path(
+        "runs"
+    ),
+    collect: Annotated[
+        Path | None, typer.Option("--collect", help="Only write the Parquet file that the page reads.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=0, help="0 takes a free one.")] = 7860,
+) -> None:
+    """Show the leaderboard of a folder on this machine."""
+    import os
+    import subprocess
+    import sys
+    import tempfile
+
+    from h2htalk_data.paths import NotACheckoutError, root
+
+    try:
+        source = root() / "leaderboard"
+    except NotACheckoutError as error:
+        raise HarnessError(str(error)) from error
+    if not folder.is_dir():
+        raise SettingsError(f"{folder}: no such folder")
+    with tempfile.TemporaryDirectory() as temporary:
+        table = collect or Path(temporary) / "leaderboard.parquet"
+        made = subprocess.run([sys.executable, str(source / "collect.py"), str(folder), str(table)])
+        if made.returncode:
+            raise HarnessError(f"{folder}: the results cannot be collected")
+        if collect is None:
+            env = {**os.environ, "H2HTALK_LEADERBOARD": str(table.absolute())}
+            env |= {"GRADIO_SERVER_PORT": str(port)} if port else {}
+            raise typer.Exit(subprocess.run([sys.executable, str(source / "app.py")], env=env).returncode)
