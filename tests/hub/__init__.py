@@ -1,1 +1,1 @@
-"""The stand-in Hub and its test."""
+"""The tests' stand-in Hub."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -48,6 +49,30 @@ def merged(base: Tree, ours: Tree, theirs: Tree) -> tuple[dict[str, bytes], list
     return kept | {path: theirs[path] for path in changed if path in theirs}, clash
 
 
+def changed(before: Tree, items: Iterable[dict[str, Any]], objects: Tree) -> Tree:
+    """Apply a commit's items to a tree; ``objects`` are the uploads over LFS."""
+    files = dict(before)
+    for key, value in ((item["key"], item["value"]) for item in items):
+        path = value["path"]
+        if key == "file":
+            files[path] = base64.b64decode(value["content"])
+        elif key == "lfsFile":
+            files[path] = objects[value["oid"]]
+        else:
+            inside = f"{path.rstrip('/')}/" if key == "deletedFolder" else None
+            gone = [name for name in files if (name.startswith(inside) if inside else name == path)]
+            if not gone:
+                raise HubError(404, f"{path} does not exist", "EntryNotFound")
+            for name in gone:
+                del files[name]
+    return files
+
+
+def folder(path: str) -> dict[str, Any]:
+    """What the Hub says of a folder."""
+    return {"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())}
+
+
 @dataclass(frozen=True)
 class Commit:
     """One state of a repository."""
@@ -84,8 +109,9 @@ class Discussion:
 class Repo:
     """One repository; every change is a commit of the whole tree."""
 
-    def __init__(self, kind: str, name: str, *, private: bool = False, sdk: str | None = None) -> None:
-        self.kind, self.name, self.private, self.sdk, self.created = kind, name, private, sdk, now()
+    def __init__(self, kind: str, name: str, *, sdk: str | None = None, lfs: tuple[str, ...] = ()) -> None:
+        self.kind, self.name, self.sdk, self.lfs, self.created = kind, name, sdk, lfs, now()
+        self.private = False
         self.commits: dict[str, Commit] = {}
         self.branches: dict[str, str] = {}
         self.tags: dict[str, str] = {}
@@ -99,7 +125,7 @@ class Repo:
         name = "main" if revision == "HEAD" else revision
         found = self.branches.get(name.removeprefix("refs/heads/"))
         if not (found := found or self.tags.get(name.removeprefix("refs/tags/"))):
-            raise HubError(404, f"Invalid rev id: {revision}", "RevisionNotFound")
+            raise HubError(404, f"There is no revision {revision}", "RevisionNotFound")
         return found
 
     def files(self, revision: str = "main") -> Tree:
@@ -127,7 +153,7 @@ class Repo:
         """The discussion of a number."""
         if found := [item for item in self.discussions if str(item.num) == number]:
             return found[0]
-        raise HubError(404, "Discussion not found")
+        raise HubError(404, f"There is no discussion {number}")
 
     def discuss(self, title: str, text: str, author: str, base: str | None = None) -> Discussion:
         """Open a discussion, or a pull request on top of the commit ``base``."""
@@ -153,3 +179,89 @@ class Repo:
             raise HubError(409, f"This branch has conflicts: {', '.join(conflicts)}")
         request.merge_commit = self.commit("main", files, f"{request.title} (#{request.num})")
         request.status = "merged"
+
+    # -- what the Hub says of it
+
+    def entry(self, path: str, data: bytes) -> dict[str, Any]:
+        """What the Hub says of a file."""
+        found: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": blob_id(data)}
+        if data and path.endswith(self.lfs):
+            sha256 = hashlib.sha256(data).hexdigest()
+            found["lfs"] = {"oid": sha256, "sha256": sha256, "size": len(data), "pointerSize": 130}
+        return found
+
+    def content_id(self, path: str, data: bytes) -> str:
+        """What clients compare a file of theirs with."""
+        entry = self.entry(path, data)
+        return str(entry.get("lfs", entry)["oid"])
+
+    def info(self, revision: str) -> dict[str, Any]:
+        """What the Hub says of the repository."""
+        commit = self.commits[self.sha(revision)]
+        entries = [self.entry(path, data) for path, data in sorted(commit.files.items())]
+        siblings = [{**item, "rfilename": item["path"], "blobId": item["oid"]} for item in entries]
+        card = front_matter(commit.files.get("README.md", b"").decode("utf-8", "replace"))
+        results = [
+            {"filename": path, "data": entry}
+            for path, data in commit.files.items()
+            if path.startswith(".eval_results/")
+            for entry in yaml.safe_load(data) or []
+        ]
+        return {
+            **{
+                "id": self.name,
+                "author": self.name.split("/")[0],
+                "sha": commit.sha,
+                "private": self.private,
+            },
+            **{"createdAt": self.created, "lastModified": commit.date, "gated": False, "disabled": False},
+            **{"downloads": 0, "likes": 0, "tags": card.get("tags") or [], "cardData": card},
+            **{"siblings": siblings, "sdk": self.sdk, "evalResults": results},
+        }
+
+    def tree(self, revision: str, under: str, *, deep: bool) -> list[dict[str, Any]]:
+        """The files and folders below a folder."""
+        prefix = f"{under}/" if under else ""
+        files = {path: data for path, data in self.files(revision).items() if path.startswith(prefix)}
+        if under and not files:
+            raise HubError(404, f"{under} does not exist at {revision}", "EntryNotFound")
+        entries: dict[str, dict[str, Any]] = {}
+        for path, data in sorted(files.items()):
+            inner = path[len(prefix) :].split("/")
+            for depth in range(1, len(inner) if deep else min(2, len(inner))):
+                name = prefix + "/".join(inner[:depth])
+                entries[name] = folder(name)
+            if deep or len(inner) == 1:
+                entries[path] = self.entry(path, data)
+        return list(entries.values())
+
+    def paths(self, revision: str, asked: Iterable[str]) -> list[dict[str, Any]]:
+        """The files and folders of these names, as far as they are there."""
+        every = {item["path"]: item for item in self.tree(revision, "", deep=True)}
+        return [every[name] for path in asked if (name := path.strip("/")) in every]
+
+    def refs(self) -> dict[str, list[dict[str, str]]]:
+        """Branches, tags and pull requests."""
+        found: dict[str, list[dict[str, str]]] = {
+            "branches": [],
+            "converts": [],
+            "tags": [],
+            "pullRequests": [],
+        }
+        for name, sha in self.branches.items():
+            pull = name.startswith(PULL_REQUEST)
+            ref = {"name": name.removeprefix("refs/"), "ref": name if pull else f"refs/heads/{name}"}
+            found["pullRequests" if pull else "branches"].append({**ref, "targetCommit": sha})
+        for name, sha in self.tags.items():
+            found["tags"].append({"name": name, "ref": f"refs/tags/{name}", "targetCommit": sha})
+        return found
+
+    def told(self, item: Discussion) -> dict[str, Any]:
+        """What the Hub says of a discussion."""
+        conflicts = self.attempt(item)[1] if item.base and item.status != "merged" else []
+        return {
+            **{"num": item.num, "title": item.title, "status": item.status, "isPullRequest": bool(item.base)},
+            **{"createdAt": item.created, "author": {"name": item.author}, "events": item.events, "diff": ""},
+            **{"repo": {"name": self.name, "type": self.kind}, "filesWithConflicts": conflicts},
+            "changes": {"base": "refs/heads/main", "mergeCommitId": item.merge_commit},
+        }

@@ -8,7 +8,6 @@ does not show that the Hub accepts a card, an ``eval.yaml`` or a quota.
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import json
 import re
@@ -22,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import yaml
 from aiohttp import web
 
-from .hub_store import PULL_REQUEST, Discussion, HubError, Repo, Tree, blob_id, front_matter
+from .hub_store import PULL_REQUEST, HubError, Repo, Tree, changed, front_matter
 
 KINDS = {"models": "model", "datasets": "dataset", "spaces": "space"}
 CHANGES_NOTHING = re.compile(r"/(preupload|paths-info)/|/validate-yaml$|/objects/batch$")
@@ -61,7 +60,9 @@ class Fault:
         """Whether it strikes this request."""
         if self.left < 1 or call.method == "HEAD":
             return False
-        return self.path in call.url if self.path else not (call.reads or CHANGES_NOTHING.search(call.path))
+        if self.path:
+            return bool(re.search(self.path, call.url))
+        return not (call.reads or CHANGES_NOTHING.search(call.path))
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -105,7 +106,7 @@ class StandInHub:
     def create(self, kind: str, name: str, files: Tree | None = None, *, sdk: str | None = None) -> Repo:
         """Make a repository without HTTP, with files if given."""
         with self._lock:
-            repo = self.repos[kind, name] = Repo(kind, name, sdk=sdk)
+            repo = self.repos[kind, name] = Repo(kind, name, sdk=sdk, lfs=self.lfs)
             if files:
                 repo.commit("main", {**repo.files(), **files}, "seed")
             return repo
@@ -113,7 +114,7 @@ class StandInHub:
     def repo(self, kind: str, name: str) -> Repo:
         """A repository, to look into."""
         if (kind, name) not in self.repos:
-            raise HubError(404, "Repository not found", "RepoNotFound")
+            raise HubError(404, "There is no such repository", "RepoNotFound")
         return self.repos[kind, name]
 
     def files(self, kind: str, name: str, revision: str = "main") -> dict[str, bytes]:
@@ -122,7 +123,7 @@ class StandInHub:
             return dict(self.repo(kind, name).files(revision))
 
     def fail_next(self, n: int, status: int, path: str = "") -> None:
-        """Answer ``status`` to the next ``n`` writing requests, or requests with ``path`` in their URL."""
+        """Answer ``status`` to the next ``n`` writing requests, or those whose URL has the pattern ``path``."""
         self._faults.append(Fault("status", status, path, n))
 
     def drop_after(self, n_bytes: int, path: str = "") -> None:
@@ -225,7 +226,7 @@ class StandInHub:
 
     def _need_token(self, call: Call, *roles: str) -> None:
         if not (role := self._role(call)):
-            raise HubError(401, "Invalid username or password.")
+            raise HubError(401, "A token is needed")
         if role not in roles:
             raise HubError(403, "This token may only read")
 
@@ -263,7 +264,7 @@ class StandInHub:
     def _readable(self, call: Call, kind: str, name: list[str]) -> Repo:
         repo = self.repo(kind, "/".join(name).removesuffix(".git"))
         if not self._role(call) and repo.private:
-            raise HubError(401, "Repository not found", "RepoNotFound")
+            raise HubError(401, "There is no such repository", "RepoNotFound")
         return repo
 
     def _page(self, repo: Repo, *more: str) -> str:
@@ -298,83 +299,22 @@ class StandInHub:
 
     # -- reading a repository
 
-    def _entry(self, path: str, data: bytes) -> dict[str, Any]:
-        found: dict[str, Any] = {"type": "file", "path": path, "size": len(data), "oid": blob_id(data)}
-        if data and path.endswith(self.lfs):
-            sha256 = hashlib.sha256(data).hexdigest()
-            found["lfs"] = {"oid": sha256, "sha256": sha256, "size": len(data), "pointerSize": 130}
-        return found
-
-    def _folder(self, path: str) -> dict[str, Any]:
-        return {"type": "directory", "path": path, "size": 0, "oid": blob_id(path.encode())}
-
     def _get_revision(self, call: Call, repo: Repo, revision: str) -> Any:
-        commit = repo.commits[repo.sha(revision)]
-        entries = [self._entry(path, data) for path, data in sorted(commit.files.items())]
-        siblings = [{**item, "rfilename": item["path"], "blobId": item["oid"]} for item in entries]
-        card = front_matter(commit.files.get("README.md", b"").decode("utf-8", "replace"))
-        results = [
-            {"filename": path, "data": entry}
-            for path, data in commit.files.items()
-            if path.startswith(".eval_results/")
-            for entry in yaml.safe_load(data) or []
-        ]
-        return {
-            **{
-                "id": repo.name,
-                "author": repo.name.split("/")[0],
-                "sha": commit.sha,
-                "private": repo.private,
-            },
-            **{"createdAt": repo.created, "lastModified": commit.date, "gated": False, "disabled": False},
-            **{"downloads": 0, "likes": 0, "tags": card.get("tags") or [], "cardData": card},
-            **{"siblings": siblings, "sdk": repo.sdk, "evalResults": results},
-        }
+        return repo.info(revision)
 
     def _get_tree(self, call: Call, repo: Repo, revision: str, *under: str) -> Any:
-        prefix = "".join(f"{part}/" for part in under)
-        files = {path: data for path, data in repo.files(revision).items() if path.startswith(prefix)}
-        if prefix and not files:
-            raise HubError(404, f"{prefix} does not exist at {revision}", "EntryNotFound")
-        deep = call.query.get("recursive", "").lower() == "true"
-        entries: dict[str, dict[str, Any]] = {}
-        for path, data in sorted(files.items()):
-            inner = path[len(prefix) :].split("/")
-            for depth in range(1, len(inner) if deep else min(2, len(inner))):
-                folder = prefix + "/".join(inner[:depth])
-                entries[folder] = self._folder(folder)
-            if deep or len(inner) == 1:
-                entries[path] = self._entry(path, data)
-        return list(entries.values())
+        return repo.tree(revision, "/".join(under), deep=call.query.get("recursive", "").lower() == "true")
 
     def _post_paths_info(self, call: Call, repo: Repo, revision: str) -> Any:
-        files, found = repo.files(revision), []
-        for path in parse_qs(call.body.decode()).get("paths", []):
-            if path in files:
-                found.append(self._entry(path, files[path]))
-            elif any(name.startswith(path.rstrip("/") + "/") for name in files):
-                found.append(self._folder(path.rstrip("/")))
-        return found
+        return repo.paths(revision, parse_qs(call.body.decode()).get("paths", []))
 
     def _get_refs(self, call: Call, repo: Repo) -> Any:
-        found: dict[str, list[dict[str, str]]] = {
-            "branches": [],
-            "converts": [],
-            "tags": [],
-            "pullRequests": [],
-        }
-        for name, sha in repo.branches.items():
-            pull = name.startswith(PULL_REQUEST)
-            ref = {"name": name.removeprefix("refs/"), "ref": name if pull else f"refs/heads/{name}"}
-            found["pullRequests" if pull else "branches"].append({**ref, "targetCommit": sha})
-        for name, sha in repo.tags.items():
-            found["tags"].append({"name": name, "ref": f"refs/tags/{name}", "targetCommit": sha})
-        return found
+        return repo.refs()
 
     def _get_commits(self, call: Call, repo: Repo, revision: str) -> Any:
+        author = {"authors": [{"user": self.user}]}
         return [
-            {"id": item.sha, "title": item.title, "message": item.body, "date": item.date}
-            | {"authors": [{"user": self.user}]}
+            {"id": item.sha, "title": item.title, "message": item.body, "date": item.date, **author}
             for item in repo.history(revision)
         ]
 
@@ -382,9 +322,8 @@ class StandInHub:
         sha, path = repo.sha(revision), "/".join(parts)
         data = repo.files(sha).get(path)
         if data is None:
-            raise HubError(404, "Entry not found", "EntryNotFound", X_Repo_Commit=sha)
-        entry, size = self._entry(path, data), len(data)
-        etag = entry.get("lfs", entry)["oid"]
+            raise HubError(404, f"There is no file {path}", "EntryNotFound", X_Repo_Commit=sha)
+        size, etag = len(data), repo.content_id(path, data)
         headers = {"X-Repo-Commit": sha, "ETag": f'"{etag}"', "Accept-Ranges": "bytes"}
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", call.headers.get("Range", ""))
         if not asked:
@@ -402,8 +341,7 @@ class StandInHub:
         for path in (item["path"] for item in call.json()["files"]):
             mode = {"path": path, "uploadMode": "lfs" if path.endswith(self.lfs) else "regular"}
             if path in files:  # clients leave out what is there already
-                entry = self._entry(path, files[path])
-                mode["oid"] = entry.get("lfs", entry)["oid"]
+                mode["oid"] = repo.content_id(path, files[path])
             found.append({**mode, "shouldIgnore": False})
         return {"files": found}
 
@@ -414,7 +352,7 @@ class StandInHub:
         opens = call.query.get("create_pr") == "1"
         if not opens:
             self._check_branch(repo, ref, parent)
-        files = self._changed(repo.files(parent), items[1:])
+        files = changed(repo.files(parent), items[1:], self._objects)
         found: dict[str, Any] = {"success": True}
         if opens:
             opened = repo.discuss(title, body, self.user, parent)
@@ -429,29 +367,11 @@ class StandInHub:
 
     def _check_branch(self, repo: Repo, ref: str, parent: str) -> None:
         if ref not in repo.branches:
-            raise HubError(404, f"Invalid rev id: {ref}", "RevisionNotFound")
+            raise HubError(404, f"There is no branch {ref}", "RevisionNotFound")
         if not ref.startswith(PULL_REQUEST):
             self._need_rights(repo.name)
         if parent != repo.sha(ref):
             raise HubError(412, "The branch has moved on since the parent commit")
-
-    def _changed(self, before: Tree, items: list[dict[str, Any]]) -> Tree:
-        files = dict(before)
-        for key, value in ((item["key"], item["value"]) for item in items):
-            path = value["path"]
-            if key == "file":
-                files[path] = base64.b64decode(value["content"])
-            elif key == "lfsFile":
-                files[path] = self._objects[value["oid"]]
-            else:
-                inside = path.rstrip("/") + "/" if key == "deletedFolder" else path
-                kept = {name: data for name, data in files.items() if not name.startswith(inside)}
-                if key == "deletedFile":
-                    kept = {name: data for name, data in files.items() if name != path}
-                if len(kept) == len(files):
-                    raise HubError(404, f"{path} does not exist", "EntryNotFound")
-                files = kept
-        return files
 
     def _post_info_lfs_objects_batch(self, call: Call, repo: Repo, *_: str) -> Any:
         self._need_token(call, "write")
@@ -476,22 +396,13 @@ class StandInHub:
 
     # -- discussions and pull requests
 
-    def _told(self, repo: Repo, item: Discussion) -> dict[str, Any]:
-        conflicts = repo.attempt(item)[1] if item.base and item.status != "merged" else []
-        return {
-            **{"num": item.num, "title": item.title, "status": item.status, "isPullRequest": bool(item.base)},
-            **{"createdAt": item.created, "author": {"name": item.author}, "events": item.events, "diff": ""},
-            **{"repo": {"name": repo.name, "type": repo.kind}, "filesWithConflicts": conflicts},
-            "changes": {"base": "refs/heads/main", "mergeCommitId": item.merge_commit},
-        }
-
     def _get_discussions(self, call: Call, repo: Repo, number: str = "") -> Any:
         if number:
-            return self._told(repo, repo.discussion(number))
+            return repo.told(repo.discussion(number))
         kinds = {"discussion": [False], "pull_request": [True]}.get(call.query.get("type", ""), [False, True])
         still_open = {"open": [True], "closed": [False]}.get(call.query.get("status", ""), [False, True])
         shown = [
-            self._told(repo, item)
+            repo.told(item)
             for item in reversed(repo.discussions)
             if bool(item.base) in kinds and (item.status in ("open", "draft")) in still_open
         ]
