@@ -85,7 +85,7 @@ class Budget:
     max_cost: float | None = None
     max_tokens: int | None = None
     meters: list[Meter] = field(default_factory=list)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def limited(self) -> bool:
@@ -172,8 +172,8 @@ class Meter:
         while not self.budget.fits(self, prompt, completion):
             if not any(meter.in_flight for meter in self.budget.meters):
                 raise BudgetSpentError(self.budget.explain())
-            self.budget._changed.clear()
-            await self.budget._changed.wait()
+            self.budget.changed.clear()
+            await self.budget.changed.wait()
         self.held += prompt + completion
         self.held_cost += self.worth(prompt, completion)
         self.in_flight += 1
@@ -187,7 +187,7 @@ class Meter:
             self.held -= sum(held)
             self.held_cost -= self.worth(*held)
             self.in_flight -= 1
-            self.budget._changed.set()
+            self.budget.changed.set()
         if completion is None:
             return
         prompt, answer = completion.prompt_tokens, completion.completion_tokens
