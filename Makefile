@@ -18,6 +18,7 @@ check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	MYPYPATH=leaderboard:typings $(BIN)/mypy leaderboard/*.py leaderboard/tabs/*.py
 
 build: $(VENV)/.run
 	$(BIN)/h2htalk build

@@ -41,7 +41,7 @@ def publish_metric(org: OrgOption, built: BuiltOption = Path(), pr: PrOption = F
 
 @publish_app.command("leaderboard")
 def publish_leaderboard(org: OrgOption, pr: PrOption = False) -> None:
-    """The leaderboard as the Space ORG/h2htalk-leaderboard; it reads ORG/h2htalk-results."""
+    """The leaderboard as the Space ORG/h2htalk-leaderboard, and its table in ORG/h2htalk-results."""
     from h2htalk_data.paths import NotACheckoutError, root
 
     from . import publish
@@ -50,7 +50,10 @@ def publish_leaderboard(org: OrgOption, pr: PrOption = False) -> None:
         source = root() / "leaderboard"
     except NotACheckoutError as error:
         raise HarnessError(str(error)) from error
-    _sent(publish.leaderboard(publish.api(), source, org, pull_request=pr))
+    hub = publish.api()
+    _sent(publish.leaderboard(hub, source, org, pull_request=pr))
+    if not pr:
+        _sent(publish.table(hub, source, org))
 
 
 @publish_app.command("run")

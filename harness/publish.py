@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -28,6 +30,7 @@ DATASET: Final = "h2htalk"
 METRIC: Final = "h2htalk_score"
 RESULTS_REPO: Final = "h2htalk-results"
 LEADERBOARD: Final = "h2htalk-leaderboard"
+TABLE: Final = "leaderboard.parquet"
 PARQUET_COLUMNS: Final = (
     "id", "config", "text", "raw", "finish_reason", "prompt_tokens", "completion_tokens", "judge_score",
     "judge_reason", "judge_unscored", "judge_raw",
@@ -130,7 +133,7 @@ def leaderboard(hub: HfApi, source: Path, org: str, *, pull_request: bool = Fals
     """Publish the leaderboard's source as the Space ``ORG/h2htalk-leaderboard`` that reads ORG's results."""
     with tempfile.TemporaryDirectory() as root:
         folder = Path(root) / LEADERBOARD
-        ignored = shutil.ignore_patterns("__pycache__", "*.pyc", "collect.py")
+        ignored = shutil.ignore_patterns("__pycache__", "*.pyc", ".mypy_cache", "collect.py")
         shutil.copytree(source, folder, ignore=ignored)
         (folder / "results_repo.txt").write_text(f"{org}/{RESULTS_REPO}\n", encoding="utf-8")
         return send(
@@ -143,6 +146,30 @@ def leaderboard(hub: HfApi, source: Path, org: str, *, pull_request: bool = Fals
             sdk="gradio",
             replace=True,
         )
+
+
+def table(hub: HfApi, source: Path, org: str) -> Receipt:
+    """Make the leaderboard's Parquet file from the results dataset and put it there.
+
+    Raises:
+        PublishError: the results dataset is not there, or a step fails.
+    """
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]
+
+    repo = f"{org}/{RESULTS_REPO}"
+    with tempfile.TemporaryDirectory() as root:
+        results, out = Path(root) / "results", Path(root) / "out"
+        out.mkdir()
+        try:
+            snapshot_download(repo, repo_type="dataset", local_dir=results)
+        except (HTTPError, OSError) as error:
+            raise PublishError(f"{repo}: {str(error).strip().splitlines()[0]}") from error
+        command = [sys.executable, str(source / "collect.py"), str(results), str(out / TABLE)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise PublishError(f"{repo}: the results cannot be collected: {done.stderr.strip()[-200:]}")
+        return send(hub, out, repo, "dataset", "Leaderboard table")
 
 
 def evidence(run: Path, path: Path) -> Evidence:

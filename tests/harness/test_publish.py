@@ -118,6 +118,24 @@ print(len(rows), round(found["bleu_4"], 6), rows[0]["messages"][0]["role"])
         assert status < 500
 
 
+def test_the_space_reads_what_was_published(hub: StandInHub, whole: Path, tmp_path: Path) -> None:
+    assert publish(hub, tmp_path, "run", whole, "--model-id", "lab/model").returncode == 0
+    done = publish(hub, tmp_path, "leaderboard")
+    assert done.returncode == 0, done.stderr
+    files = hub.files("space", f"{ORG}/h2htalk-leaderboard")
+    assert "app.py" in files and "collect.py" not in files and not any("cache" in name for name in files)
+    space = tmp_path / "space"
+    for name, content in files.items():
+        (space / name).parent.mkdir(parents=True, exist_ok=True)
+        (space / name).write_bytes(content)
+    shown = python(hub, space, """
+import data
+board = data.load()
+print([(row["model_id"], row["complete"]) for row in board.of_kind("result")], len(board.of_kind("floor")))
+""")  # fmt: skip
+    assert shown == "[('lab/model', True)] 4"
+
+
 def test_publishing_again_changes_nothing(
     hub: StandInHub, artifacts: Path, whole: Path, tmp_path: Path
 ) -> None:
