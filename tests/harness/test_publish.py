@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ..conftest import run_cli
+from ..conftest import ROOT, run_cli
 from ..hub.stand_in_hub import StandInHub
 from ..servers import ChatServer
 
@@ -162,12 +163,7 @@ def test_a_new_build_replaces_the_old_files(
     assert sum(name.startswith("data/DialogueBase/") for name in files) == 1
 
 
-def test_pull_requests_on_datasets_and_on_the_model(
-    hub: StandInHub, artifacts: Path, whole: Path, tmp_path: Path
-) -> None:
-    from h2htalk_harness import publish as publishing
-    from h2htalk_harness.model_card import eval_results
-
+def test_pull_requests_on_datasets_and_on_the_model(hub: StandInHub, whole: Path, tmp_path: Path) -> None:
     hub.create("dataset", f"{ORG}/h2htalk-results")
     done = publish(hub, tmp_path, "run", whole, "--model-id", "lab/model", "--pr")
     assert done.returncode == 0, done.stderr
@@ -176,9 +172,26 @@ def test_pull_requests_on_datasets_and_on_the_model(
     hub.create("model", "lab/model")
     refused = publish(hub, tmp_path, "run", whole, "--model-id", "lab/model", "--model-pr")
     assert refused.returncode == 2 and "not proposed to lab/model: semantic similarity" in refused.stderr
-    made = publishing.prepare(whole, tmp_path / "x", "lab/model")
-    rows = yaml.safe_load(eval_results(made, f"{ORG}/h2htalk", "https://hub/x"))
-    assert all(row["dataset"]["id"] == f"{ORG}/h2htalk" for row in rows)
+    assert ".eval_results/h2htalk.yaml" not in hub.files("model", "lab/model")
+    # As if BGE-M3 had been there; the proposal is what is tested here, not the numbers.
+    run = tmp_path / "comparable"
+    shutil.copytree(whole, run)
+    results = json.loads((run / "results.json").read_text())
+    results |= {"comparable": True, "not_comparable_because": []}
+    task = {config: cell["s_lexical"] * 100 for config, cell in results["scores"]["configs"].items()}
+    for config, cell in results["scores"]["configs"].items():
+        cell["task"]["value"] = task[config]
+    results["scores"]["overall"]["value"] = 12.5
+    (run / "results.json").write_text(json.dumps(results))
+    done = publish(hub, tmp_path, "run", run, "--model-id", "lab/model", "--model-pr")
+    assert done.returncode == 0, done.stderr
+    assert ".eval_results/h2htalk.yaml" not in hub.files("model", "lab/model")
+    entries = yaml.safe_load(hub.files("model", "lab/model", "refs/pr/1")[".eval_results/h2htalk.yaml"])
+    values = {entry["dataset"]["task_id"]: entry["value"] for entry in entries}
+    assert values == {**{config: round(value, 4) for config, value in task.items()}, "overall": 12.5}
+    assert {entry["dataset"]["id"] for entry in entries} == {f"{ORG}/h2htalk"}
+    eval_yaml = yaml.safe_load((ROOT / "dataset_card" / "eval.yaml").read_text())
+    assert set(values) == {task["id"] for task in eval_yaml["tasks"]}
 
 
 def test_sixteen_at_once_lose_none(hub: StandInHub, whole: Path, tmp_path: Path) -> None:
