@@ -63,9 +63,9 @@ def score(row: Row, scope: str, measure: str, between: str = " ") -> str:
 
 
 def coverage(row: Row, scope: str, measure: str) -> float | None:
-    """The share of a scope's scenarios that have a score."""
-    n, expected = row[f"{scope}.{measure}.n"], row[f"{scope}.expected"]
-    return n / expected if n is not None and expected else None
+    """The share of all the dataset's scenarios that have a score: a sample's coverage is small."""
+    n, size = row[f"{scope}.{measure}.n"], row[f"{scope}.size"]
+    return n / size if n is not None and size else None
 
 
 def percent(share: float | None) -> str:

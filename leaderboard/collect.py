@@ -127,10 +127,17 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def latest(found: list[Found]) -> list[Found]:
-    """The latest result of each model, revision and signature, by model."""
-    newest: dict[tuple[str, str | None, str], Found] = {}
+    """The latest result of each model and instrument, by model.
+
+    A sample or a run without a judge is another thing than the full, judged one and does not replace it.
+    """
+    newest: dict[tuple[object, ...], Found] = {}
     for item in sorted(found, key=lambda item: (item.time, item.path)):
-        newest[item.model_id, item.results.model.revision, item.results.signature_hash] = item
+        results = item.results
+        judge = results.judge.signature if results.judge else None
+        sap = results.settings.sap.digest if results.settings.sap else None
+        key = (item.model_id, results.model.revision, results.signature_hash, results.dataset.fingerprint)
+        newest[(key, judge, sap, results.complete)] = item
     return sorted(newest.values(), key=lambda item: (item.model_id, item.results.signature_hash, item.time))
 
 
@@ -159,8 +166,16 @@ def _interval(row: Row, scope: str, measure: str, interval: Interval | None) -> 
         row[f"{scope}.{measure}.low"], row[f"{scope}.{measure}.high"] = interval.low, interval.high
 
 
+def _sizes(row: Row, sizes: Mapping[str, int]) -> None:
+    row |= {f"{config}.size": sizes.get(config, 0) for config in CONFIGS}
+    for dimension, names in DIMENSIONS.items():
+        row[f"{dimension}.size"] = sum(sizes.get(name, 0) for name in names)
+    row["overall.size"] = sum(sizes.values())
+
+
 def _scores(row: Row, results: Results) -> None:
     scores = results.scores
+    _sizes(row, results.dataset.sizes)
     for config, cell in scores.configs.items():
         _average(row, config, "task", cell.task)
         for measure, plain in (("s", scores.s_only), ("lexical", scores.lexical)):
@@ -293,7 +308,6 @@ def floor_rows(found: list[Found]) -> Iterator[Row]:
         key = (results.dataset.fingerprint, results.dataset.prompt_version, results.signature_hash)
         chosen.setdefault(key, results)
     for results in chosen.values():
-        sizes = results.dataset.sizes
         for name in FLOORS:
             if name not in results.floors:
                 continue
@@ -313,7 +327,8 @@ def floor_rows(found: list[Found]) -> Iterator[Row]:
                     if len(values) == len(names):
                         row[f"{dimension}.{measure}"] = sum(values) / len(values)
             row["overall.s"], row["overall.lexical"] = floor.overall.s, floor.overall.lexical
-            row["overall.expected"] = sum(sizes.values())
+            row["overall.expected"] = sum(results.dataset.selected.values())
+            _sizes(row, results.dataset.sizes)
             yield row
 
 

@@ -60,7 +60,8 @@ def columns() -> dict[str, str]:
         dict.fromkeys(TRUTHS, "truth") | dict.fromkeys(COUNTS, "count") | dict.fromkeys(NUMBERS, "number")
     )
     for scope in SCOPES:
-        found[f"{scope}.expected"] = "count"
+        # Scenarios that were to be answered, and those of the dataset: they differ for a sample.
+        found |= {f"{scope}.expected": "count", f"{scope}.size": "count"}
         for measure in MEASURES:
             found |= {f"{scope}.{measure}{end}": "number" for end in ("", ".low", ".high")}
             found[f"{scope}.{measure}.n"] = "count"

@@ -94,6 +94,10 @@ def instrument(row: Row, measure: str) -> Slice:
     )
 
 
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def read(path: Path) -> Board:
     """The table in a Parquet file.
 
@@ -103,7 +107,7 @@ def read(path: Path) -> Board:
     try:
         table = pq.read_table(path)
     except (OSError, pa.ArrowException) as error:
-        raise DataError(f"{path}: {str(error).splitlines()[0]}") from error
+        raise DataError(f"{path}: {_first_line(error)}") from error
     version = (table.schema.metadata or {}).get(b"h2htalk_leaderboard", b"").decode()
     missing = [name for name in columns() if name not in table.column_names]
     if version != VERSION or missing:
@@ -131,4 +135,4 @@ def load() -> Board:
     try:
         return read(Path(hf_hub_download(repo, FILE, repo_type="dataset")))
     except (HfHubHTTPError, HFValidationError, OSError) as error:
-        raise DataError(f"{repo}: {str(error).strip().splitlines()[0]}") from error
+        raise DataError(f"{repo}: {_first_line(error)}") from error

@@ -84,8 +84,8 @@ def build(board: Board) -> Filters:
         gr.Row(),
     ):
         lists = [
-            gr.Dropdown(_distinct(field, values[field], hashes), value=getattr(first, field), label=title,
-                        elem_id=field, min_width=220, filterable=False)
+            gr.Dropdown(_distinct(field, values[field], hashes), label=title, elem_id=field, min_width=220,
+                        value=getattr(first, field) if values[field] else None, filterable=False)
             for field, title in _LABELS.items()
         ]  # fmt: skip
     chosen = gr.State(tuple(first))

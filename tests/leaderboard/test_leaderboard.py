@@ -123,6 +123,17 @@ def test_latest_of_model_revision_and_signature_wins(space: SimpleNamespace, tmp
     assert found == {("abc123", "20261102"), ("other", "20261103"), ("abc123", "20261104")}
 
 
+def test_a_later_run_without_judge_does_not_replace_the_judged_one(
+    space: SimpleNamespace, tmp_path: Path
+) -> None:
+    publish(tmp_path, "acme/a", 40, time="20261101T000000Z")
+    path = publish(tmp_path, "acme/a", 45, time="20261102T000000Z")
+    record = json.loads(path.read_text())
+    record["results"]["judge"] = None
+    path.write_text(json.dumps(record))
+    assert {row["judge"] for row in rows_of(space.collect.collect(tmp_path))} == {JUDGE, ""}
+
+
 def change(key: str, value: Any) -> Callable[[dict[str, Any]], None]:
     def apply(record: dict[str, Any]) -> None:
         *path, last = key.split(".")
@@ -213,6 +224,8 @@ def test_run_folder_is_collected_and_marked(space: SimpleNamespace, built: Path,
     assert row["model_id"] == "test/model" and not row["complete"] and not row["comparable"]
     assert row["overall.lexical"] is not None and row["overall.s"] is None
     assert "incomplete" in space.ranking.status(row, "lexical")
+    assert row["DialogueBase.lexical.n"] == row["DialogueBase.expected"] == 2 < row["DialogueBase.size"]
+    assert space.cells.percent(space.cells.coverage(row, "overall", "lexical")) != "100 %"
     assert not space.ranking.ranks(board.rows, "lexical")
     assert space.filters.first_slice(board).measure == "lexical"
 
