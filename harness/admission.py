@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from .backends.base import UNKNOWN, Backend, Identity, Sampling
-from .errors import RequestError, ServerError
+from .errors import RequestError, ServerError, redact
 
-_CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@", re.IGNORECASE)
 _PROBE: Final = [{"role": "user", "content": "Count from one to five in words."}]
 _SAMPLING: Final = Sampling(max_new_tokens=16)
-
-
-def redact(text: str) -> str:
-    """``text`` without user names and passwords in URLs."""
-    return _CREDENTIALS.sub(r"\1", text)
 
 
 def _traits(identity: Identity) -> dict[str, Any]:

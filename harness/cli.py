@@ -160,7 +160,7 @@ def run(
         for line in lines(forecast(plan, out, spec, price, judge, judge_tokens, judge_price)):
             typer.echo(line)
         return
-    token, judge_token = (models.token_from(name) for name in (api_key_env, judge_key or api_key_env))
+    token, judge_token = (models.token_from(name) for name in (api_key_env, judge_key))
     connection = models.Connection(concurrency, timeout, token, wait=wait_shards)
     judge_connection = models.Connection(concurrency, timeout, judge_token, wait=wait_shards)
     judging = _judging(judge, judge_name, judge_connection, judge_tokens, judge_price)

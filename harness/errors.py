@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
+
+_CREDENTIALS = re.compile(r"(https?://)[^/\s]*@", re.IGNORECASE)
 
 
 class HarnessError(Exception):
@@ -27,6 +30,11 @@ class StoreError(HarnessError):
     """A run folder is locked, damaged beyond a torn last line, or cannot be written."""
 
     exit_code = 4
+
+
+def redact(text: str) -> str:
+    """``text`` without user names and passwords in URLs."""
+    return _CREDENTIALS.sub(r"\1", text)
 
 
 # Failures worth another attempt; every other kind is final at once.

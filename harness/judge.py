@@ -228,8 +228,6 @@ async def judge(
     manifest = folder.settle(JUDGE_MANIFEST, {"settings": settings, "sessions": []})
     judged = dataset.only(JUDGED)
     rows = {row["id"]: row for row in judged.stream()}
-    meter.count(read_rows(folder.path / JUDGMENTS))
-    meter.count(row for row in read_rows(folder.path / ERRORS) if row["role"] == "judge")
     done = folder.done(JUDGMENTS)
     generations = [row for row in read_rows(folder.path / GENERATIONS) if row["config"] in JUDGED]
     strangers = [row["id"] for row in generations if row["id"] not in rows]

@@ -68,13 +68,19 @@ def merge(parts: Sequence[Path], out: Path) -> tuple[int, list[str]]:
             verdicts = {**judged[0][1], "sessions": [s for _, m in judged for s in m["sessions"]]}
             folder.settle(JUDGE_MANIFEST, verdicts)
             write_json(out / JUDGE_MANIFEST, verdicts)
-        for name in (GENERATIONS, JUDGMENTS):
-            have = folder.done(name)
-            for part in parts:
-                for row in read_rows(part / name):
-                    if row["id"] not in have:
-                        have.add(row["id"])
-                        folder.append(name, row)
+        answered, verdicts_of = folder.done(GENERATIONS), folder.done(JUDGMENTS)
+        for part in parts:
+            # A verdict is on one answer: it is taken only from where the answer is taken.
+            taken = set()
+            for row in read_rows(part / GENERATIONS):
+                if row["id"] not in answered:
+                    answered.add(row["id"])
+                    taken.add(row["id"])
+                    folder.append(GENERATIONS, row)
+            for row in read_rows(part / JUDGMENTS):
+                if row["id"] in taken and row["id"] not in verdicts_of:
+                    verdicts_of.add(row["id"])
+                    folder.append(JUDGMENTS, row)
         known = {(row["role"], row["id"], row["at"]) for row in read_rows(out / ERRORS)}
         for part in parts:
             for row in read_rows(part / ERRORS):

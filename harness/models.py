@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from . import roster
-from .admission import Admission, redact
+from .admission import Admission
 from .backends.base import Backend, Identity
 from .backends.messages import MessagesBackend
 from .client import Client, RetryPolicy
-from .errors import SettingsError
+from .errors import ServerError, SettingsError, redact
 from .shards import ShardPool
 
 _ROSTER = "shards:"
@@ -138,7 +138,10 @@ async def connect(
     urls = urls or [backend.url]
     admission = Admission(backend, say)
     async with _client(backend, urls, connection) as client:
-        await admission.admit(*urls)
+        if spec.roster:
+            urls = await _usable(admission, client, urls, say)
+        else:
+            await admission.admit(*urls)
         watcher: asyncio.Task[None] | None = None
         if spec.roster:
 
@@ -154,6 +157,28 @@ async def connect(
             if watcher is not None:
                 watcher.cancel()
                 await asyncio.gather(watcher, return_exceptions=True)
+
+
+async def _usable(
+    admission: Admission, client: Client, urls: list[str], say: Callable[[str], None]
+) -> list[str]:
+    """Those of a roster's servers that can be let in; the others are tried again while the run goes on.
+
+    Raises:
+        ServerError: none of them can.
+    """
+    usable, last = [], ServerError("")
+    for url in urls:
+        try:
+            await admission.admit(url)
+            usable.append(url)
+        except ServerError as error:
+            last = error
+            client.pool.leave(url)
+            say(f"{error}; not used for now")
+    if not usable:
+        raise last
+    return usable
 
 
 def _backend(spec: ModelSpec, connection: Connection) -> Any:

@@ -16,7 +16,7 @@ from .models import Connected, Connection, ModelSpec, connect
 from .progress import progress
 from .run import Counts, Plan, generate
 from .sap import Module, compose
-from .store import RunFolder
+from .store import ERRORS, JUDGMENTS, RunFolder, read_rows
 
 DATASET = "h2htalk"
 EMBEDDER = "BAAI/bge-m3"
@@ -82,14 +82,28 @@ async def run_and_judge(
             for identity in connected.identities:
                 say(f"{identity.url}: {identity.model} ({identity.engine})")
             meter = _meter("target", connected, price, budget)
+            # What the judge took in earlier sessions counts before the first new request.
+            judge_meter = _judge_meter(judging, out, budget) if judging is not None else None
             counts = await generate(plan, connected, folder, meter, progress)
-            if judging is not None:
-                same = judging.spec == spec
-                judge = connected if same else await stack.enter_async_context(
-                    connect(judging.spec, judging.connection, say)
-                )  # fmt: skip
-                judged = await _judge(plan.dataset, judging, judge, folder, budget, self_judged=same)
+            if judging is not None and judge_meter is not None:
+                judge = connected
+                if judging.spec != spec:
+                    judge = await stack.enter_async_context(connect(judging.spec, judging.connection, say))
+                same = _who(judge) == _who(connected)
+                judged = await _judge(plan.dataset, judging, judge, folder, judge_meter, self_judged=same)
     return counts, judged
+
+
+def _judge_meter(judging: Judging, out: Path, budget: Budget) -> Meter:
+    """The judge's meter with what earlier sessions in the folder took."""
+    meter = Meter("judge", price_for(judging.spec.name or "", judging.price), budget)
+    meter.count(read_rows(out / JUDGMENTS))
+    meter.count(row for row in read_rows(out / ERRORS) if row["role"] == "judge")
+    return meter
+
+
+def _who(connected: Connected) -> tuple[Any, Any]:
+    return connected.model["model"], connected.model["revision"]
 
 
 async def _judge(
@@ -97,18 +111,19 @@ async def _judge(
     judging: Judging,
     connected: Connected,
     folder: RunFolder,
-    budget: Budget,
+    meter: Meter,
     *,
     self_judged: bool,
 ) -> Counts:
     from .judge import judge
 
+    meter.price = meter.price or price_for(str(connected.model["model"]), judging.price)
     return await judge(
         dataset,
         judging.spec.kind,
         connected,
         folder,
-        _meter("judge", connected, judging.price, budget),
+        meter,
         progress,
         sampling=judging.sampling,
         self_judged=self_judged,
@@ -121,9 +136,9 @@ async def judge_folder(
     """Judge a run folder that was generated before."""
     with RunFolder(out) as folder:
         async with connect(judging.spec, judging.connection, say) as connected:
-            theirs = (connected.model["model"], connected.model["revision"])
-            same = theirs == (target["model"], target["revision"])
-            return await _judge(dataset, judging, connected, folder, Budget(), self_judged=same)
+            same = _who(connected) == (target["model"], target["revision"])
+            meter = _judge_meter(judging, out, Budget())
+            return await _judge(dataset, judging, connected, folder, meter, self_judged=same)
 
 
 def dataset_of(out: Path, source: str | None) -> data.Dataset:

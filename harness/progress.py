@@ -110,7 +110,7 @@ def shard_table(pool: ShardPool) -> Any:
     """The shards of a pool as a rich table: state, in flight of the limit, answers, failures by kind."""
     from rich.table import Table
 
-    from .admission import redact
+    from .errors import redact
 
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("shard", "state", "in flight", "done", "failures"):

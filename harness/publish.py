@@ -172,6 +172,15 @@ def table(hub: HfApi, source: Path, org: str) -> Receipt:
         return send(hub, out, repo, "dataset", "Leaderboard table")
 
 
+def evidence_types() -> dict[str, Any]:
+    """The evidence's columns with their Arrow types."""
+    import pyarrow as pa
+
+    special = {"prompt_tokens": pa.int64(), "completion_tokens": pa.int64(), "judge_score": pa.float64(),
+               "judge_raw": pa.list_(pa.string())}  # fmt: skip
+    return {name: special.get(name, pa.string()) for name in PARQUET_COLUMNS}
+
+
 def evidence(run: Path, path: Path) -> Evidence:
     """Write every generation and judgment of a run as Parquet; its digest and number of rows."""
     import pyarrow as pa
@@ -183,10 +192,7 @@ def evidence(run: Path, path: Path) -> Evidence:
         verdict = judgments.get(row["id"], {})
         judged = {f"judge_{name}": verdict.get(name) for name in ("score", "reason", "unscored", "raw")}
         rows.append({name: (row | judged).get(name) for name in PARQUET_COLUMNS})
-    strings, numbers = pa.string(), pa.int64()
-    kinds = {"prompt_tokens": numbers, "completion_tokens": numbers, "judge_score": pa.float64(),
-             "judge_raw": pa.list_(strings)}  # fmt: skip
-    schema = pa.schema([(name, kinds.get(name, strings)) for name in PARQUET_COLUMNS])
+    schema = pa.schema(list(evidence_types().items()))
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: str(row["id"])), schema=schema)
     pq.write_table(table, path, compression="zstd")
     return Evidence(sha256=hashlib.sha256(path.read_bytes()).hexdigest(), rows=len(rows))
@@ -300,7 +306,7 @@ def _already(hub: HfApi, repo: str, published: Published) -> str | None:
     except (EntryNotFoundError, RepositoryNotFoundError):
         return None
     except (HTTPError, OSError) as error:
-        raise PublishError(f"{repo}: {str(error).splitlines()[0]}") from error
+        raise PublishError(f"{repo}: {(str(error).splitlines() or [type(error).__name__])[0]}") from error
     return None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from .errors import ServerError, SettingsError
+from .errors import ServerError, SettingsError, redact
 
 URL: Final = re.compile(r"^https?://[^\s/]+", re.IGNORECASE)
 SUFFIX: Final = ".url"
@@ -30,8 +30,8 @@ def clean(url: str) -> str:
 def _lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
-    except (FileNotFoundError, UnicodeDecodeError):
-        # A server may strike its file between the listing and the reading.
+    except (OSError, UnicodeDecodeError):
+        # A server may strike its file between listing and reading; a network file system may stumble.
         return []
     return [line for raw in text.splitlines() if (line := raw.split("#")[0].strip())]
 
@@ -42,7 +42,7 @@ def read(path: Path) -> list[str]:
     Raises:
         SettingsError: ``path`` is a file with a line that is no URL.
     """
-    if path.is_dir():
+    if not path.is_file():
         found = [line for file in sorted(path.glob(f"*{SUFFIX}")) for line in _lines(file)[:1]]
         return list(dict.fromkeys(clean(url) for url in found if URL.match(url)))
     lines = _lines(path)
@@ -83,13 +83,13 @@ async def watch(
         await asyncio.sleep(LOOK_EVERY)
         try:
             urls = read(path)
-        except SettingsError as error:
+        except (SettingsError, OSError) as error:
             say(f"{error}; the shards stay as they are")
             continue
         for url in known - set(urls):
             leave(url)
             known.discard(url)
-            say(f"{url}: has left")
+            say(f"{redact(url)}: has left")
         for url in [url for url in urls if url not in known]:
             looks = failing.get(url, 0)
             if looks % _TRY_AGAIN == 0:
@@ -101,6 +101,6 @@ async def watch(
                 else:
                     known.add(url)
                     failing.pop(url, None)
-                    say(f"{url}: has joined")
+                    say(f"{redact(url)}: has joined")
                     continue
             failing[url] = looks + 1

@@ -9,11 +9,11 @@ from itertools import chain, islice
 from pathlib import PurePath
 from typing import Any
 
-from .admission import redact
 from .backends.base import Sampling
 from .client import Answer, Client, FailedError
 from .cost import Meter
 from .data import Dataset, Part
+from .errors import redact
 from .models import Connected
 from .progress import Progress
 from .provenance import environment, now

@@ -32,14 +32,18 @@ def result_files(root: Path) -> list[Path]:
     return sorted((root / "results").rglob("*.json"))
 
 
-def stray(root: Path, paths: Sequence[Path]) -> Iterator[str]:
-    """Files that have no business in a results dataset: links, wrong kinds, wrong places, too large."""
+def stray(root: Path, paths: Sequence[Path], own: frozenset[str] = _OTHER) -> Iterator[str]:
+    """Files that have no business in a results dataset: links, wrong kinds, wrong places, too large.
+
+    Args:
+        own: files of the repository itself that may stand there; none in a pull request.
+    """
     for path in paths:
         name = _shown(path, root)
         inside = path.relative_to(root)
         if path.is_symlink() or not path.is_file():
             yield f"{name}: not a plain file"
-        elif inside.parts[0].startswith(".git") or inside.as_posix() in _OTHER:
+        elif inside.as_posix() in own:
             continue
         elif inside.parts[0] != "results" or len(inside.parts) != 5 or path.suffix not in _ALLOWED:
             yield f"{name}: not at results/<org>__<model>/<revision>/<signature>/<time>.json or .parquet"
@@ -51,8 +55,9 @@ def stray(root: Path, paths: Sequence[Path]) -> Iterator[str]:
 
 def _all_files(root: Path) -> list[Path]:
     found = []
-    for folder, _, names in os.walk(root):
-        found += [Path(folder, name) for name in names]
+    for folder, folders, names in os.walk(root):
+        links = [name for name in folders if Path(folder, name).is_symlink()]
+        found += [Path(folder, name) for name in (*names, *links)]
     return sorted(path for path in found if ".git" not in path.relative_to(root).parts[:1])
 
 
@@ -72,12 +77,12 @@ def check(
     outside = [path for path in judged if ".." in path.parts or not path.is_relative_to(root)]
     if outside:
         return [f"{str(outside[0])[:200]!r}: is outside the repository"]
-    found = list(stray(root, judged))
+    found = list(stray(root, judged, _OTHER if changed is None else frozenset()))
     bad = {line.split(": ", 1)[0] for line in found}
     seen: dict[tuple[str, str], str] = {}
     for path in result_files(root):
         name = _shown(path, root)
-        mine = path in judged
+        mine = path in judged or path.with_suffix(".parquet") in judged
         if name in bad or path.stat().st_size > MAX_JSON:
             continue
         try:

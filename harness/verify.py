@@ -25,6 +25,7 @@ from .score import check_rates
 from .store import read_json
 
 TOLERANCE: Final = 1e-9
+MAX_EVIDENCE: Final = 512 << 20
 # Vectors differ in their last digits from machine to machine.
 EMBEDDING_TOLERANCE: Final = 1e-4
 _EMBEDDING_KEYS: Final = frozenset({"emb", "pool", "dtype", "backend", "max_len", "ss", "agg"})
@@ -73,12 +74,20 @@ def _evidence(path: Path, published: Published) -> list[dict[str, Any]]:
         raise RejectedError(f"{file}: the evidence is missing")
     if hashlib.sha256(file.read_bytes()).hexdigest() != published.evidence.sha256:
         raise RejectedError(f"{file}: is not the file that the result names (sha256 differs)")
-    from .publish import PARQUET_COLUMNS
+    from .publish import PARQUET_COLUMNS, evidence_types
 
+    types = evidence_types()
     try:
-        table = pq.read_table(file, columns=list(PARQUET_COLUMNS))
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
-        raise RejectedError(f"{file}: {str(error).splitlines()[0]}") from error
+        with pq.ParquetFile(file) as opened:
+            groups = [opened.metadata.row_group(i) for i in range(opened.metadata.num_row_groups)]
+            if sum(group.total_byte_size for group in groups) > MAX_EVIDENCE:
+                raise RejectedError(f"{file}: unpacks to more than {MAX_EVIDENCE >> 20} MB")
+            wrong = [name for name, kind in types.items() if opened.schema_arrow.field(name).type != kind]
+            if wrong:
+                raise RejectedError(f"{file}: column {wrong[0]} is of another type")
+            table = opened.read(columns=list(PARQUET_COLUMNS))
+    except (pa.ArrowException, KeyError, OSError, ValueError) as error:
+        raise RejectedError(f"{file}: {(str(error).splitlines() or ['unreadable'])[0]}") from error
     rows: list[dict[str, Any]] = table.to_pylist()
     if len(rows) != published.evidence.rows:
         raise RejectedError(f"{file}: {len(rows)} answers, the result says {published.evidence.rows}")

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from ..errors import RequestError, ServerError
+from ..errors import RequestError, ServerError, redact
 from .base import UNKNOWN, Completion, Identity, Sampling
 
 _ENGINES = frozenset({"vllm", "sglang", "llamacpp"})
@@ -79,6 +79,11 @@ def _parse(body: bytes) -> Completion:
         raise RequestError("filtered", "the server filtered the answer")
     if content is not None and not isinstance(content, str):
         raise RequestError("bad_shape", f"content is not text: {_snippet(body)}")
+    if (not content or not content.strip()) and finish == "length":
+        # All tokens went into thinking that the server keeps: another attempt would cost the same again.
+        raise RequestError(
+            "exhausted", "the answer is empty, all its tokens were used up (finish_reason length)"
+        )
     if not content or not content.strip():
         raise RequestError("empty", f"the answer is empty (finish_reason {finish or 'absent'})")
     return Completion(content, finish, prompt, completion, str(model))
@@ -130,13 +135,14 @@ class MessagesBackend:
                 status = answer.status
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError, ValueError) as error:
             reason = str(error) or type(error).__name__
-            raise ServerError(f"{url}: cannot be reached: {reason}") from error
+            raise ServerError(redact(f"{url}: cannot be reached: {reason}")) from error
         if status in {401, 403}:
-            raise ServerError(f"{url}: HTTP {status}: the server refuses the token")
+            raise ServerError(redact(f"{url}: HTTP {status}: the server refuses the token"))
         if status != 200:
             return None
         if _looks_like_html(body):
-            raise ServerError(f"{url}{path}: answers an HTML page, not JSON; is this a Messages API server?")
+            page = f"{url}{path}: answers an HTML page, not JSON; is this a Messages API server?"
+            raise ServerError(redact(page))
         try:
             return orjson.loads(body)
         except orjson.JSONDecodeError:

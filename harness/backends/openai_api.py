@@ -68,6 +68,9 @@ class OpenAIBackend:
         if choice.finish_reason == "content_filter" or getattr(choice.message, "refusal", None):
             raise RequestError("filtered", "the answer was refused or filtered by the API")
         text = choice.message.content or ""
+        if not text.strip() and choice.finish_reason == "length":
+            used_up = "the answer is empty, its tokens are used up (finish_reason length)"
+            raise RequestError("exhausted", used_up)
         if not text.strip():
             raise RequestError("empty", f"the answer is empty (finish_reason {choice.finish_reason})")
         usage = answer.usage

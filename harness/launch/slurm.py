@@ -99,7 +99,10 @@ def run(command: Sequence[str], job: str, folder: Path, *, look: float = 5.0) ->
     Raises:
         SlurmError: the job was over before any shard could be used; says what the first one logged last.
     """
-    ever = False
+    ever, silent = False, 0
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # A dropped connection or a polite kill must give the GPUs back as Ctrl-C does.
+        signal.signal(number, _interrupt)
     child = subprocess.Popen(command)
     try:
         while True:
@@ -107,15 +110,30 @@ def run(command: Sequence[str], job: str, folder: Path, *, look: float = 5.0) ->
                 return child.wait(look)
             except subprocess.TimeoutExpired:
                 ever = ever or any(folder.glob("*.url"))
-                if not ever and not states(job):
+                try:
+                    running, silent = ever or bool(states(job)), 0
+                except SlurmError:
+                    # A controller that does not answer for a moment says nothing about the job.
+                    silent += 1
+                    if silent >= 10:
+                        raise
+                    continue
+                if not running:
                     raise SlurmError(
                         f"job {job} ended before a shard was ready: {_last_words(folder)}"
                     ) from None
     finally:
-        if child.poll() is None:
+        try:
+            # After Ctrl-C the child has its own signal and is writing its last lines.
+            child.wait(10)
+        except subprocess.TimeoutExpired:
             child.send_signal(signal.SIGINT)
             child.wait()
         cancel(job)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _last_words(folder: Path) -> str:

@@ -339,6 +339,8 @@ def test_two_processes_on_one_folder(built: Path, tmp_path: Path) -> None:
             built,
             "--out",
             out,
+            "--sample",
+            "20",
             "--concurrency",
             "2",
             *LEXICAL,
@@ -349,7 +351,8 @@ def test_two_processes_on_one_folder(built: Path, tmp_path: Path) -> None:
             time.sleep(0.01)
         one_line(run_cli(*command), "another process is writing this run folder")
         assert first.wait(60) == 0
-    assert sorted(ids(out / "generations.jsonl")) == sorted(all_ids(built))
+    answered = ids(out / "generations.jsonl")
+    assert len(answered) == len(set(answered)) == 220 and set(answered) <= all_ids(built)
 
 
 def test_sap_comes_first_and_is_recorded(built: Path, tmp_path: Path) -> None:
