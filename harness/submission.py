@@ -106,6 +106,9 @@ def check(
                 verify(path, dataset, embedder=embedder)
             except RejectedError as error:
                 found.append(_line(name, path, error))
+            except (ValueError, TypeError, ArithmeticError) as error:
+                # What the metric itself refuses, such as a verdict above 5 or an answer that is no text.
+                found.append(_line(name, path, RejectedError(str(error))))
     return found
 
 

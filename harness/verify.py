@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from h2htalk_metric.aggregate import JUDGED
 from h2htalk_metric.signature import parse as signature_items
 
-from .data import Dataset
+from .data import Dataset, load
 from .errors import HarnessError, StoreError
 from .result import Published, parse, problems
 from .score import check_rates
@@ -28,6 +28,7 @@ TOLERANCE: Final = 1e-9
 MAX_EVIDENCE: Final = 512 << 20
 # Vectors differ in their last digits from machine to machine.
 EMBEDDING_TOLERANCE: Final = 1e-4
+ALPHA, S_SCALE = 0.6, 5.0
 _EMBEDDING_KEYS: Final = frozenset({"emb", "pool", "dtype", "backend", "max_len", "ss", "agg"})
 _PARTS: Final = ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_1", "rouge_l")
 
@@ -125,30 +126,75 @@ def _lexical(found: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _follows(published: Published, rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Differences between S and J as published and as their own parts give them."""
-    scores = published.results.scores
-    alpha, scale = 0.6, 5.0
+def _parts(published: Published) -> Iterator[str]:
+    """Differences between S as published and as its own parts give it; nothing may be left out."""
+    results = published.results
+    embedded = signature_items(results.signature).get("emb", "none") != "none"
+    for config, cell in results.scores.configs.items():
+        where = f"scores.configs.{config}"
+        parts = [getattr(cell, name) for name in (*_PARTS, "ss")]
+        if cell.n and embedded != (None not in parts):
+            yield f"{where}.ss: {cell.ss!r} with signature emb {'given' if embedded else 'none'}"
+        expected = sum(parts) / len(parts) if None not in parts else None
+        yield from _differences(expected, cell.s, 1e-6, f"{where}.s")
+        hundred = None if expected is None else 100 * expected
+        yield from _differences(hundred, cell.s_100, 1e-6, f"{where}.s_100")
+        yield from _differences(hundred, results.scores.s_only.configs[config].value, 1e-6,
+                                f"scores.s_only.configs.{config}.value")  # fmt: skip
+    for name, count in (("s", "n"), ("j", "n_judged")):
+        cells = [(getattr(cell, name), getattr(cell, count)) for cell in results.scores.configs.values()]
+        known = [(value, n) for value, n in cells if value is not None and n]
+        mean = sum(value * n for value, n in known) / sum(n for _, n in known) if known else None
+        yield from _differences(mean, getattr(results.scores, name), 1e-6, f"scores.{name}")
+
+
+def _judged(published: Published, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Differences between J and the task score as published and as S and the verdicts give them.
+
+    J is over the judged answers, whose S is known only if all are judged; else it can only be bounded.
+    """
     verdicts: dict[str, list[float]] = {}
     for row in rows:
         if row["judge_score"] is not None and row["config"] in JUDGED:
             verdicts.setdefault(row["config"], []).append(row["judge_score"])
-    for config, cell in scores.configs.items():
+    for config, cell in published.results.scores.configs.items():
         where = f"scores.configs.{config}"
-        parts = [getattr(cell, name) for name in (*_PARTS, "ss")]
-        if None not in parts and cell.s is not None:
-            yield from _differences(sum(parts) / len(parts), cell.s, 1e-6, f"{where}.s")
-        if cell.s is not None and cell.s_100 is not None:
-            yield from _differences(100 * cell.s, cell.s_100, 1e-6, f"{where}.s_100")
-        judged = verdicts.get(config, [])
-        yield from _differences(len(judged), cell.n_judged, 0, f"{where}.n_judged")
-        if cell.j is not None and judged:
-            if cell.s is not None and len(judged) == cell.n:
-                expected = alpha * scale * cell.s + (1 - alpha) * sum(judged) / len(judged)
-                yield from _differences(expected, cell.j, 1e-6, f"{where}.j")
-            yield from _differences(100 * cell.j / scale, cell.j_100, 1e-6, f"{where}.j_100")
-        value = cell.j_100 if config in JUDGED else cell.s_100
-        yield from _differences(value, cell.task.value, 1e-6, f"{where}.task.value")
+        scores = verdicts.get(config, [])
+        yield from _differences(len(scores), cell.n_judged, 0, f"{where}.n_judged")
+        if not scores or cell.s is None:
+            yield from _differences(None, cell.j, 0, f"{where}.j")
+        elif cell.j is not None:
+            least = (1 - ALPHA) * sum(scores) / len(scores)
+            if len(scores) == cell.n:
+                yield from _differences(least + ALPHA * S_SCALE * cell.s, cell.j, 1e-6, f"{where}.j")
+            elif not -1e-6 <= cell.j - least <= ALPHA * S_SCALE + 1e-6:
+                yield f"{where}.j: {cell.j!r}, the verdicts allow no such value (at least {least:.4f})"
+        hundred = None if cell.j is None else 100 * cell.j / S_SCALE
+        yield from _differences(hundred, cell.j_100, 1e-6, f"{where}.j_100")
+        judged = config in JUDGED
+        task = {"value": cell.j_100 if judged else cell.s_100, "n": cell.n_judged if judged else cell.n}
+        if task["value"] is not None:
+            yield from _differences(task, cell.task.model_dump(), 1e-6, f"{where}.task")
+
+
+def _claims(published: Published, rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Differences between what the result says of itself and what its settings say."""
+    results = published.results
+    judge = results.judge
+    comparable = (
+        signature_items(results.signature).get("emb", "").startswith("BAAI/bge-m3@")
+        and not results.model.embedded
+        and results.settings.sample is None
+        and not (judge and (judge.model.embedded or judge.self_judged))
+    )
+    yield from _differences(comparable, results.comparable, 0, "results.comparable")
+    cut = sum(row["finish_reason"] == "length" for row in rows)
+    yield from _differences(cut, results.truncated, 0, "results.truncated")
+    if judge is not None:
+        named = f"judge:{judge.model.model.replace(':', '_').replace('|', '_')}"
+        for part in (named, f"rubric:{judge.rubric}"):
+            if part not in judge.signature:
+                yield f"results.judge.signature: lacks {part}"
 
 
 def _averages(published: Published) -> Iterator[str]:
@@ -194,10 +240,16 @@ def verify(path: Path, dataset: Dataset, *, embedder: Any = None) -> Verified:
     if not digest.startswith(results.signature_hash):
         raise RejectedError(f"{path}: results.signature_hash is not the signature's")
     answers = _evidence(path, published)
-    known = {row["id"]: row for row in dataset.rows}
+    settings = results.settings
+    drawn = load(dataset.source, settings.configs, sample=settings.sample, seed=settings.sample_seed or 0)
+    selected = {config: len(indexes) for config, indexes in drawn.chosen.items()}
+    known = {row["id"]: row for row in drawn.rows}
     strangers = [row["id"] for row in answers if row["id"] not in known]
     twice = [identity for identity, n in Counter(row["id"] for row in answers).items() if n > 1]
-    for wrong, what in ((strangers, "is not in the dataset"), (twice, "stands twice")):
+    for wrong, what in (
+        (strangers, "is not among the scenarios that were to be answered"),
+        (twice, "stands twice"),
+    ):
         if wrong:
             raise RejectedError(f"{path.with_suffix('.parquet')}: {str(wrong[0])[:80]!r} {what}")
     rows = [known[row["id"]] for row in answers]
@@ -227,9 +279,12 @@ def verify(path: Path, dataset: Dataset, *, embedder: Any = None) -> Verified:
     theirs = {config: rate.model_dump() for config, rate in results.checks.items()}
     for difference in (
         *_differences(same, theirs_items, 0, "results.signature"),
+        *_differences(selected, dict(results.dataset.selected), 0, "results.dataset.selected"),
         *_differences(dict(dataset.sizes), dict(results.dataset.sizes), 0, "results.dataset.sizes"),
         *_differences(scores, published_scores, tolerance, "scores"),
-        *_follows(published, answers),
+        *_parts(published),
+        *_judged(published, answers),
+        *_claims(published, answers),
         *_averages(published),
         *_differences(checks, theirs, TOLERANCE, "checks"),
     ):

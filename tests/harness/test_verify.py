@@ -114,7 +114,7 @@ CELL = ("results", "scores", "configs", "DialogueBase")
         (at(*CELL, "bleu_2", to=0.5), "scores.configs.DialogueBase.bleu_2: 0.5, recomputed"),
         (at(*CELL, "intervals", "lexical_100", "high", to=90.0), "intervals.lexical_100.high"),
         (at("results", "scores", "overall", "value", to=90.0), "scores.overall.value: 90.0, recomputed"),
-        (at("results", "scores", "configs", "ItineraryBasic", "j", to=4.9), "ItineraryBasic.j: 4.9, recomputed"),
+        (at("results", "scores", "configs", "ItineraryBasic", "j", to=4.9), "scores.j: "),
         (at("results", "checks", "DialogueBase", "all_passed", to=0.123), "checks.DialogueBase.all_passed"),
         (at("results", "dataset", "fingerprint", to="0" * 16), "dataset fingerprint contradicts itself"),
         (at("results", "signature_hash", to="0" * 12), "belongs at results/"),
@@ -122,6 +122,14 @@ CELL = ("results", "scores", "configs", "DialogueBase")
         (at("results", "settings", "sample", to=[1]), "results.settings.sample"),
         (at("complete", to=True), "complete contradicts the counts"),
         (at("results", "comparable", to=True), "comparable contradicts itself"),
+        (lambda value: value["results"].update(comparable=True, not_comparable_because=[]), "results.comparable"),
+        (at(*CELL, "ss", to=None), "DialogueBase.ss: None with signature emb given"),
+        (at("results", "scores", "s_only", "configs", "DialogueBase", "value", to=99.0), "s_only.configs.DialogueBase"),
+        (at("results", "scores", "s", to=0.99), "scores.s: 0.99, recomputed"),
+        (at("results", "truncated", to=5), "results.truncated"),
+        (at("results", "judge", "model", "model", to="gpt-4o"), "results.judge.signature: lacks judge:gpt-4o"),
+        (at("results", "dataset", "selected", "DialogueBase", to=9), "results.dataset.selected"),
+        (at("results", "settings", "sample_seed", to=1), "is not among the scenarios"),
         (at("evidence", "sha256", to="0" * 64), "sha256 differs"),
         (at("evidence", "rows", to=7), "33 answers, the result says 7"),
         (at("evidence", to=None), "published without its answers"),
@@ -161,13 +169,15 @@ def forged(repo: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     ("change", "expected"),
     [
         (lambda rows: rows[0].update(text="better words"), "recomputed"),
-        (lambda rows: rows[0].update(id="../../../etc/passwd"), "is not in the dataset"),
+        (lambda rows: rows[0].update(id="../../../etc/passwd"), "is not among the scenarios"),
         (lambda rows: rows[1].update(id=rows[0]["id"]), "stands twice"),
         (lambda rows: rows.pop(), "recomputed"),
         (lambda rows: [row.update(judge_score=5.0) for row in rows if row["judge_score"] is not None], "recomputed"),
         (lambda rows: [row.update(judge_score=None) for row in rows], "n_judged"),
+        (lambda rows: rows[0].update(text=None), "NoneType"),
+        (lambda rows: [row.update(judge_score=7.0) for row in rows if row["judge_score"] is not None], "judge score"),
     ],
-    ids=["text", "path", "twice", "dropped", "judge", "unjudged"],
+    ids=["text", "path", "twice", "dropped", "judge", "unjudged", "no text", "seven"],
 )  # fmt: skip
 def test_forged_evidence_does_not_give_the_published_scores(
     repo: Path, dataset: Dataset, change: Callable[[list[dict[str, Any]]], None], expected: str
@@ -210,6 +220,18 @@ def test_what_does_not_belong_in_a_results_repository(repo: Path, dataset: Datas
     assert submission.check(repo, dataset, [good]) == []
     (line,) = submission.check(repo, dataset, [copy])
     assert "the same answers as" in line
+    table = repo / "leaderboard.parquet"
+    table.write_bytes(b"PAR1")
+    (line,) = submission.check(repo, dataset, [table])
+    assert line.startswith("leaderboard.parquet: not at results/")
+    evidence = good.with_suffix(".parquet")
+    kept = evidence.read_bytes()
+    evidence.write_bytes(b"junk")
+    (line,) = submission.check(repo, dataset, [evidence])
+    assert "sha256 differs" in line
+    evidence.write_bytes(kept)
+    (repo / "results" / "evil").symlink_to("/etc")
+    assert any(line.startswith("results/evil: not a plain file") for line in submission.check(repo, dataset))
     (line,) = submission.check(repo, dataset, [repo / ".." / "elsewhere.json"])
     assert "outside the repository" in line
     done = run_cli("submission", repo, "--dataset", dataset.source, "--changed", good)
@@ -227,7 +249,13 @@ def test_an_unknown_judge_and_another_dataset(
     other = data.load(str(tmp_path / "other"), data.parse_configs(None))
     (line,) = submission.check(repo, other)
     assert f"was run on dataset {dataset.fingerprint}, this one is {other.fingerprint}" in line
-    edit(repo, at("results", "judge", "signature", to="judge:nobody@0|rubric:ffff"))
+
+    def renamed(value: dict[str, Any]) -> None:
+        judge = value["results"]["judge"]
+        judge["signature"] = judge["signature"].replace("test/model", "no/body")
+        judge["model"]["model"] = "no/body"
+
+    edit(repo, renamed)
     assert submission.check(repo, dataset) == []
 
 
