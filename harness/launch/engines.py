@@ -13,12 +13,16 @@ CONTAINERS: Final = ("none", "apptainer", "docker")
 
 @dataclass(frozen=True)
 class Engine:
-    """How an engine is started; ``{model}``, ``{gpus}`` and ``{port}`` are filled in by the job."""
+    """How an engine is started; ``{model}``, ``{gpus}`` and ``{port}`` are filled in by the job.
+
+    ``environment``: variables in shell syntax that keep shards on one node out of each other's way.
+    """
 
     name: str
     command: tuple[str, ...]
     revision: str
     image: str
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 ENGINES: Final = {
@@ -30,6 +34,11 @@ ENGINES: Final = {
              "--hostname", "0.0.0.0", "--port", "{port}"),
             "--revision",
             "ghcr.io/huggingface/text-generation-inference:3.3.5",
+            (
+                ("MASTER_PORT", "$((port + 50))"),
+                ("PROMETHEUS_PORT", "$((port + 51))"),
+                ("SHARD_UDS_PATH", "/tmp/h2htalk-$SLURM_JOB_ID"),
+            ),
         ),
         Engine(
             "vllm",
@@ -94,6 +103,7 @@ def command(serving: Serving) -> str:
         flags = [
             *("--rm", "--gpus", "all", "--network", "host", "--ipc", "host"),
             *("--env", "HF_TOKEN", "--env", "CUDA_VISIBLE_DEVICES", "--env", "HF_HOME=/hf"),
+            *(word for name, _ in engine.environment for word in ("--env", name)),
             *("--volume", '"${HF_HOME:-$HOME/.cache/huggingface}":/hf'),
             *("--name", '"h2htalk-$SLURM_JOB_ID"', "--entrypoint", quoted[0]),
         ]

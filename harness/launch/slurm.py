@@ -12,7 +12,7 @@ from string import Template
 from typing import Final
 
 from ..errors import HarnessError, SettingsError
-from .engines import Serving, command
+from .engines import ENGINES, Serving, command
 
 TEMPLATE: Final = Path(__file__).parent / "shard.sbatch"
 SCRIPT: Final = "shard.sbatch"
@@ -52,6 +52,9 @@ def script(serving: Serving, folder: Path, options: Sequence[str] = (), *, every
         options="\n".join(f"#SBATCH {option}" for option in options),
         model=re.sub(r"[^\w./@:-]+", "_", serving.model),
         command=command(serving),
+        environment="\n".join(
+            f'export {name}="{value}"' for name, value in ENGINES[serving.engine].environment
+        ),
         stop=stop,
         every=f"{every:g}",
     )
